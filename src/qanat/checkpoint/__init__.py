@@ -7,5 +7,20 @@ tokens, devices, or who asks.
 from __future__ import annotations
 
 from qanat.checkpoint.config import ModelConfig, MoEConfig, TextConfig, VisionConfig
+from qanat.checkpoint.load import Checkpoint, load_checkpoint
+from qanat.checkpoint.names import expected_tensors
+from qanat.checkpoint.resolve import BUILT_IN, resolve_model
+from qanat.checkpoint.tensor_view import TensorView
 
-__all__ = ["MoEConfig", "ModelConfig", "TextConfig", "VisionConfig"]
+__all__ = [
+    "BUILT_IN",
+    "Checkpoint",
+    "MoEConfig",
+    "ModelConfig",
+    "TensorView",
+    "TextConfig",
+    "VisionConfig",
+    "expected_tensors",
+    "load_checkpoint",
+    "resolve_model",
+]
