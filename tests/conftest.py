@@ -1,6 +1,7 @@
-"""Make `assets` and other helpers of this folder importable from every test."""
+"""Make `assets` and other helpers of this folder, and the `tools`, importable from every test."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]

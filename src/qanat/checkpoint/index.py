@@ -48,8 +48,8 @@ def _weight_map(folder: Path) -> dict[str, str]:
     for tensor, shard in weight_map.items():
         if not isinstance(shard, str) or (shard not in checked and not _stays_inside(shard)):
             raise CheckpointError(
-                f"{path}: weight_map sends {as_one_line(tensor)} to {as_one_line(str(shard))}, which does not "
-                "name a .safetensors file in the folder; the index is damaged or hostile"
+                f"{path}: weight_map sends {as_one_line(tensor)} to {as_one_line(str(shard))}, which is "
+                "no .safetensors file of this folder; the index is damaged or hostile"
             )
         checked.add(shard)
     return weight_map
