@@ -12,7 +12,7 @@ class Segment:
     """A stretch of a rendered prompt.
 
     `trusted`: control tokens in `text` count as such. Not trusted: `text` is a control token's spelling that
-    came in with a user's string, and is encoded as the characters it is made of (docs/frontend.md, section 8).
+    came in with a user's string, and is encoded as the characters it is made of (docs/frontend.md, 8).
     """
 
     text: str

@@ -1,0 +1,293 @@
+"""Text -> token ids -> text, equal to Hugging Face's fast tokenizer id for id (docs/frontend.md, 1 to 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+
+from qanat.errors import TokenizerError
+from qanat.text.added_tokens import AddedToken, AddedTokenFinder
+from qanat.text.bpe import MergeStep
+from qanat.text.bytelevel import from_bytes, to_bytes
+from qanat.text.explain import MergeStage, PieceStage, Stages, StretchStage
+from qanat.text.nfc import Alignment, normalize, normalize_aligned
+from qanat.text.segments import Segment
+from qanat.text.splitter import Splitter
+from qanat.text.stream import StreamDecoder
+from qanat.text.tokenizer_file import TokenizerFiles, load_tokenizer_files
+
+__all__ = ["Tokenizer"]
+
+# Pieces recur: words, indents, punctuation. The cache is emptied when full; long pieces hardly recur.
+CACHED_PIECES = 1 << 16
+CACHED_PIECE_LENGTH = 48
+
+
+class Tokenizer:
+    """A byte-level BPE tokenizer of the Qwen family. Safe to use from several threads."""
+
+    def __init__(self, files: TokenizerFiles) -> None:
+        """From what the files say; usually `Tokenizer.from_folder`."""
+        self._splitter = Splitter(files.pattern)
+        self._merges = files.merges
+        self._nfc = files.nfc
+        self._added = files.added_tokens
+        self._added_by_id = {token.id: token for token in files.added_tokens}
+        self._special_ids = frozenset(token.id for token in files.added_tokens if token.special)
+        self._special_tokens_map = dict(files.special_tokens)
+        self._vocab = {**files.vocab, **{token.content: token.id for token in files.added_tokens}}
+        self._texts = {token: text for text, token in self._vocab.items()}
+        self._bytes: dict[int, bytes] = {}
+        self._pieces: dict[str, list[int]] = {}
+        # Of equal spellings the special one counts (they come first in Hugging Face's list too).
+        by_role = sorted(files.added_tokens, key=lambda token: not token.special)
+        self._raw_finder = AddedTokenFinder(
+            (token.content, token) for token in by_role if not token.normalized
+        )
+        normalized = [(self._normalize(token.content), token) for token in by_role if token.normalized]
+        self._normalized_finder = AddedTokenFinder(normalized) if normalized else None
+
+    @classmethod
+    def from_folder(cls, path: str | Path) -> Tokenizer:
+        """The tokenizer of a model folder (tokenizer.json, tokenizer_config.json). Errors: TokenizerError."""
+        return cls(load_tokenizer_files(Path(path)))
+
+    # Text to ids
+
+    def encode(self, text: str, *, split_special_tokens: bool = False) -> list[int]:
+        """The ids of `text`; nothing is added before or after.
+
+        `split_special_tokens`: special tokens in `text` are plain text (those that are added but not special,
+        such as `<think>`, still count, as in Hugging Face). TokenizerError on a lone surrogate.
+        """
+        _check_text(text)
+        ids: list[int] = []
+        for token, start, end in self._raw_finder.split(text, skip_special=split_special_tokens):
+            if token is not None:
+                ids.append(token.id)
+                continue
+            normalized = self._normalize(text[start:end])
+            if self._normalized_finder is None:
+                self._encode_plain(normalized, ids)
+                continue
+            for inner, first, last in self._normalized_finder.split(
+                normalized, skip_special=split_special_tokens
+            ):
+                if inner is not None:
+                    ids.append(inner.id)
+                else:
+                    self._encode_plain(normalized[first:last], ids)
+        return ids
+
+    def encode_batch(self, texts: Iterable[str], *, split_special_tokens: bool = False) -> list[list[int]]:
+        """`encode` of each text."""
+        return [self.encode(text, split_special_tokens=split_special_tokens) for text in texts]
+
+    def encode_prompt(self, segments: Sequence[Segment]) -> list[int]:
+        """The ids of a prompt in which a user's spellings of control tokens are plain text.
+
+        Equal to transformers' `sanitize_control_tokens=True`, so segments are encoded one by one: text never
+        joins across their border. All but a trusted first one are encoded as if a newline stood before them.
+        """
+        ids: list[int] = []
+        newline = self.encode("\n")
+        for place, segment in enumerate(segments):
+            if not segment.text:
+                continue
+            encode = self.encode if segment.trusted else self._encode_as_plain_text
+            first = segment.trusted and place == 0
+            part = [] if first else encode("\n" + segment.text)
+            part = part[len(newline) :] if part[: len(newline)] == newline else encode(segment.text)
+            if not segment.trusted and self._vocab.get(segment.text) in part:
+                raise TokenizerError(
+                    f"the control token {segment.text!r} cannot be kept out of the prompt: its plain "
+                    "spelling has the same id; remove it from the message"
+                )
+            ids += part
+        return ids
+
+    def encode_with_offsets(self, text: str) -> list[tuple[int, int, int]]:
+        """(id, start, end) of each token, places counted in characters of `text`.
+
+        As Hugging Face's fast offsets: tokens that share a character all point at it, and a character that
+        NFC composed points at its base character alone.
+        """
+        _check_text(text)
+        result: list[tuple[int, int, int]] = []
+        for token, start, end in self._raw_finder.split(text):
+            if token is not None:
+                result.append((token.id, start, end))
+                continue
+            normalized, alignment = self._normalize_aligned(text[start:end])
+            starts = [start + place for place in alignment.starts]
+            ends = [start + place for place in alignment.ends]
+            finder = self._normalized_finder or AddedTokenFinder(())
+            for inner, first, last in finder.split(normalized):
+                if inner is not None:
+                    result.append((inner.id, starts[first], ends[last - 1]))
+                    continue
+                done = first
+                for piece in self._splitter.split(normalized[first:last]):
+                    # owner[b]: which character of `normalized` byte b of the piece belongs to
+                    owner = [done + i for i, char in enumerate(piece) for _ in char.encode()]
+                    byte = 0
+                    for piece_id in self._piece_ids(piece):
+                        size = len(self.token_bytes(piece_id))
+                        result.append((piece_id, starts[owner[byte]], ends[owner[byte + size - 1]]))
+                        byte += size
+                    done += len(piece)
+        return result
+
+    # Ids to text
+
+    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
+        """The text of some ids. Ids without a token give nothing; bytes that are not UTF-8 give U+FFFD."""
+        skipped = self._special_ids if skip_special_tokens else frozenset()
+        data = b"".join(self.token_bytes(token) for token in ids if token not in skipped)
+        return data.decode("utf-8", errors="replace")
+
+    def stream(self, *, skip_special_tokens: bool = False) -> StreamDecoder:
+        """A decoder that takes the ids one by one."""
+        skipped = self._special_ids if skip_special_tokens else frozenset()
+        return StreamDecoder(lambda token: b"" if token in skipped else self.token_bytes(token))
+
+    def token_bytes(self, token: int) -> bytes:
+        """The bytes an id stands for; empty for an id without a token. TokenizerError below 0."""
+        data = self._bytes.get(token)
+        if data is None:
+            if token < 0:
+                raise TokenizerError(f"{token} is not a token id: ids count from 0")
+            data = to_bytes(self._texts.get(token, ""))
+            if token in self._texts:
+                self._bytes[token] = data
+        return data
+
+    def token_text(self, token: int) -> str:
+        """The text of one id; U+FFFD where its bytes are not UTF-8."""
+        return self.token_bytes(token).decode("utf-8", errors="replace")
+
+    # The vocabulary
+
+    def __len__(self) -> int:
+        """How many ids have a token (a model may have more rows)."""
+        return len(self._vocab)
+
+    @cached_property
+    def vocab(self) -> Mapping[str, int]:
+        """Token -> id, base vocabulary (in byte-level letters) and added tokens; read-only."""
+        return MappingProxyType(self._vocab)
+
+    @property
+    def added_tokens(self) -> tuple[AddedToken, ...]:
+        """The added tokens, by id."""
+        return self._added
+
+    @property
+    def special_ids(self) -> frozenset[int]:
+        """Ids that `skip_special_tokens` leaves out."""
+        return self._special_ids
+
+    @property
+    def special_tokens_map(self) -> dict[str, str]:
+        """Role -> token, as chat templates see them: eos_token, pad_token, image_token, ..."""
+        return dict(self._special_tokens_map)
+
+    def token_id(self, content: str) -> int | None:
+        """The id of a token, given as `vocab` writes it; None if there is none."""
+        return self._vocab.get(content)
+
+    @property
+    def eos_token_id(self) -> int | None:
+        """The id that ends a turn (Qwen3.5: `<|im_end|>`)."""
+        return self._role_id("eos_token")
+
+    @property
+    def pad_token_id(self) -> int | None:
+        """The id of the padding token (Qwen3.5: `<|endoftext|>`)."""
+        return self._role_id("pad_token")
+
+    # The pipeline laid open
+
+    def explain(self, text: str) -> Stages:
+        """Every intermediate result of `encode(text)`."""
+        _check_text(text)
+        stretches: list[StretchStage] = []
+        for token, start, end in self._raw_finder.split(text):
+            raw = text[start:end]
+            if token is not None:
+                stretches.append(StretchStage(raw, start, end, raw, token, ()))
+                continue
+            normalized = self._normalize(raw)
+            finder = self._normalized_finder or AddedTokenFinder(())
+            for inner, first, last in finder.split(normalized):
+                part = normalized[first:last]
+                pieces = () if inner else tuple(map(self._explain_piece, self._splitter.split(part)))
+                stretches.append(StretchStage(raw, start, end, part, inner, pieces))
+        return Stages(text, tuple(stretches))
+
+    def _explain_piece(self, piece: str) -> PieceStage:
+        texts = self._texts
+        data = piece.encode("utf-8")
+        steps: list[MergeStep] = []
+        ids = self._merges.encode(data, steps)
+        merges = tuple(
+            MergeStage(
+                rank=step.rank,
+                left=texts[step.merge.left],
+                right=texts[step.merge.right],
+                result=texts[step.merge.result],
+                tokens=tuple(texts[token] for token in step.tokens),
+            )
+            for step in steps
+        )
+        return PieceStage(piece, from_bytes(data), merges, tuple(texts[token] for token in ids), tuple(ids))
+
+    # Parts
+
+    def _normalize(self, text: str) -> str:
+        return normalize(text) if self._nfc else text
+
+    def _normalize_aligned(self, text: str) -> tuple[str, Alignment]:
+        if self._nfc:
+            return normalize_aligned(text)
+        return text, Alignment(list(range(len(text))), list(range(1, len(text) + 1)))
+
+    def _encode_plain(self, normalized: str, ids: list[int]) -> None:
+        for piece in self._splitter.split(normalized):
+            ids += self._piece_ids(piece)
+
+    def _encode_as_plain_text(self, text: str) -> list[int]:
+        """Encode as if there were no added tokens at all."""
+        _check_text(text)
+        ids: list[int] = []
+        self._encode_plain(self._normalize(text), ids)
+        return ids
+
+    def _piece_ids(self, piece: str) -> list[int]:
+        ids = self._pieces.get(piece)
+        if ids is None:
+            ids = self._merges.encode(piece.encode("utf-8"))
+            if len(piece) <= CACHED_PIECE_LENGTH:
+                if len(self._pieces) >= CACHED_PIECES:
+                    self._pieces = {}
+                self._pieces[piece] = ids
+        return ids
+
+    def _role_id(self, role: str) -> int | None:
+        content = self._special_tokens_map.get(role)
+        return None if content is None else self._vocab.get(content)
+
+
+def _check_text(text: str) -> None:
+    """TokenizerError unless `text` is a string that UTF-8 can express."""
+    if not isinstance(text, str):
+        raise TokenizerError(f"the text to encode must be a string, not {type(text).__name__}")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise TokenizerError(
+            f"the text holds a lone surrogate, U+{ord(text[error.start]):04X}, at character {error.start}: "
+            "half of a UTF-16 pair is no character; remove it, or replace it by U+FFFD"
+        ) from None
