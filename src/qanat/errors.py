@@ -10,6 +10,7 @@ __all__ = [
     "CheckpointError",
     "ConfigError",
     "ModelNotFoundError",
+    "NumericalError",
     "OutOfMemoryError",
     "QanatError",
     "RequestError",
@@ -54,6 +55,10 @@ class TemplateError(QanatError):
 
 class RequestError(QanatError):
     """A generation request is contradictory or out of range."""
+
+
+class NumericalError(QanatError):
+    """The model computed something that is not a finite number, so no token can be chosen."""
 
 
 class OutOfMemoryError(QanatError):

@@ -1,0 +1,28 @@
+"""The room of requests: prompts in, replies out, many at once.
+
+It knows sampling parameters, stopping, which sequences share a step, and who owns which slot and page of
+the state. It must not know the mathematics of the model, how a backend computes, terminals or HTTP.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qanat.engine.sampling_params import SamplingParams
+
+if TYPE_CHECKING:
+    from qanat.engine.llm import LLM
+    from qanat.engine.reply import Reply, ReplyChunk, TokenLogprob, Usage
+
+__all__ = ["LLM", "Reply", "ReplyChunk", "SamplingParams", "TokenLogprob", "Usage"]
+
+_HOMES = {"LLM": "llm", "Reply": "reply", "ReplyChunk": "reply", "TokenLogprob": "reply", "Usage": "reply"}
+
+
+def __getattr__(name: str) -> object:
+    """Load the model and backends only when someone asks for them (PEP 562)."""
+    if name in _HOMES:
+        from importlib import import_module
+
+        return getattr(import_module(f"qanat.engine.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,112 @@
+"""Running sequences to replies: whole, or as chunks while they grow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from qanat.engine import sequence
+from qanat.engine.readers import Reader
+from qanat.engine.reply import Alternative, Reply, ReplyChunk, TokenLogprob, Usage
+from qanat.engine.scheduler import Scheduler
+from qanat.model.sampling import Choice
+from qanat.text import Tokenizer
+from qanat.text.dialects import ReplyDelta
+
+__all__ = ["Generation", "collect", "stream_chunks"]
+
+
+@dataclass
+class Generation:
+    """A sequence, what reads its text, and which prompt it belongs to."""
+
+    sequence: sequence.Sequence
+    reader: Reader
+    prompt_index: int
+
+
+def collect(scheduler: Scheduler, generations: Sequence[Generation], tokenizer: Tokenizer) -> list[Reply]:
+    """Run all to their ends; one reply per prompt, in order, the further choices in its `alternatives`."""
+    replies: dict[int, dict[int, Reply]] = {}
+    for chunk in stream_chunks(scheduler, generations, tokenizer):
+        if chunk.reply is not None:
+            replies.setdefault(chunk.prompt_index, {})[chunk.choice_index] = chunk.reply
+    choices = ([by_choice[c] for c in sorted(by_choice)] for _, by_choice in sorted(replies.items()))
+    return [replace(first, alternatives=tuple(others)) for first, *others in choices]
+
+
+def stream_chunks(
+    scheduler: Scheduler, generations: Sequence[Generation], tokenizer: Tokenizer
+) -> Iterator[ReplyChunk]:
+    """Run all, yielding chunks as tokens come. Closing the iterator, or an error, frees what is left."""
+    sequences = [g.sequence for g in generations]
+    growing = list(generations)
+    logprobs: dict[int, list[TokenLogprob]] = {id(g): [] for g in generations}
+    try:
+        scheduler.submit(sequences)
+        while growing:
+            scheduler.advance(lambda: any(g.sequence.pieces or g.sequence.done for g in growing))
+            for g in list(growing):
+                if g.sequence.error is not None:
+                    raise g.sequence.error
+                done = g.sequence.done
+                if done:
+                    growing.remove(g)
+                if done or g.sequence.pieces:
+                    yield _chunk(g, logprobs[id(g)], tokenizer, done=done)
+    finally:
+        scheduler.cancel(sequences)
+
+
+def _chunk(g: Generation, logprobs: list[TokenLogprob], tokenizer: Tokenizer, *, done: bool) -> ReplyChunk:
+    s = g.sequence
+    pieces = [s.pieces.popleft() for _ in range(len(s.pieces))]
+    deltas = list(chain.from_iterable(g.reader.feed(piece.text) for piece in pieces if piece.text))
+    new = None
+    if s.params.logprobs is not None:
+        new = tuple(_logprob(piece.choice, tokenizer) for piece in pieces)
+        logprobs.extend(new)
+    reply = None
+    if done:
+        last, reply = _finish(g, tuple(logprobs) if new is not None else None)
+        deltas += last
+    return ReplyChunk(
+        text="".join(d.text for d in deltas if d.kind == "content"),
+        reasoning="".join(d.text for d in deltas if d.kind == "reasoning"),
+        deltas=tuple(deltas),
+        token_ids=tuple(piece.choice.token for piece in pieces),
+        logprobs=new,
+        prompt_index=g.prompt_index,
+        choice_index=s.choice_index,
+        reply=reply,
+    )
+
+
+def _finish(g: Generation, logprobs: tuple[TokenLogprob, ...] | None) -> tuple[list[ReplyDelta], Reply]:
+    s = g.sequence
+    assert s.finish_reason is not None
+    token_ids = tuple(s.output.tolist())
+    deltas, reading = g.reader.finish(s.finish_reason, token_ids)
+    return deltas, Reply(
+        text=reading.text,
+        reasoning=reading.reasoning,
+        tool_calls=reading.tool_calls,
+        token_ids=token_ids,
+        finish_reason=reading.finish_reason,
+        usage=Usage(s.prompt_len, s.output_len, reading.reasoning_tokens),
+        logprobs=logprobs,
+        seed=s.seed,
+        choice_index=s.choice_index,
+    )
+
+
+def _logprob(choice: Choice, tokenizer: Tokenizer) -> TokenLogprob:
+    assert choice.logprob is not None
+    top = tuple(_alternative(token, logprob, tokenizer) for token, logprob in choice.top)
+    own = _alternative(choice.token, choice.logprob, tokenizer)
+    return TokenLogprob(own.token_id, own.token, own.bytes, own.logprob, top)
+
+
+def _alternative(token: int, logprob: float, tokenizer: Tokenizer) -> Alternative:
+    return Alternative(token, tokenizer.token_text(token), tokenizer.token_bytes(token), logprob)

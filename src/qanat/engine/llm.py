@@ -1,0 +1,249 @@
+"""`LLM`: a checkpoint, a backend and a scheduler, behind two calls: `generate` and `chat`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, overload
+
+from qanat.backends import open_backend
+from qanat.checkpoint import Checkpoint, ModelConfig, load_checkpoint
+from qanat.engine.chat import Tool, prepare_chat
+from qanat.engine.defaults import params_like_transformers
+from qanat.engine.generation import Generation, collect, stream_chunks
+from qanat.engine.memory import PAGE, STEP_TOKENS, plan
+from qanat.engine.readers import PlainReader, Reader
+from qanat.engine.reply import Reply, ReplyChunk
+from qanat.engine.requests import Vocabulary, build_generations, match_params, split_prompts
+from qanat.engine.sampling_params import SamplingParams
+from qanat.engine.scheduler import Scheduler
+from qanat.errors import OutOfMemoryError, RequestError
+from qanat.model import TextModel
+from qanat.text import ChatTemplate, Tokenizer
+
+__all__ = ["LLM"]
+
+Prompt = str | list[int]
+Prompts = list[str] | list[list[int]] | list[str | list[int]]
+Params = SamplingParams | Sequence[SamplingParams] | None
+
+
+class LLM:
+    """A model that is ready to answer. Safe to use from several threads: their requests share batches.
+
+    Args:
+        model: a folder, "pocket" (the built-in model), or a hub id.
+        backend: "auto" or "reference".
+        weights: "f32", "bf16" (rounded to bfloat16: half the memory), or "auto": f32, unless only bf16 fits
+            and the checkpoint is stored in it, so that nothing is lost.
+        revision, offline: for hub ids, as in `load_checkpoint`.
+        max_model_len: the longest prompt plus reply in tokens; None: the model's limit or 32768, less if the
+            memory is short.
+        max_batch: the most sequences computed at once; more wait.
+        step_tokens: the most tokens of one step; longer prompts are read in chunks. No effect on the results.
+
+    Raises:
+        CheckpointError, ModelNotFoundError, UnsupportedError, TokenizerError: the model cannot be used.
+        OutOfMemoryError: it does not fit; checked before anything is loaded.
+        RequestError: an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        model: str | Path = "pocket",
+        *,
+        backend: str = "auto",
+        weights: str = "auto",
+        revision: str | None = None,
+        offline: bool | None = None,
+        max_model_len: int | None = None,
+        max_batch: int = 8,
+        step_tokens: int = STEP_TOKENS,
+    ) -> None:
+        for name, value in (("max_batch", max_batch), ("step_tokens", step_tokens)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise RequestError(f"{name} must be a whole number from 1 up, not {value!r}")
+        open_backend(backend, weights=weights)  # an unknown name is refused before any download
+        self.checkpoint: Checkpoint = load_checkpoint(model, revision=revision, offline=offline)
+        self.tokenizer = Tokenizer.from_folder(self.checkpoint.path)
+        config = self.checkpoint.config.text
+        self.memory = plan(
+            config,
+            weights=weights,
+            context=max_model_len,
+            sequences=max_batch,
+            stored_bf16=_stored_bf16(self.checkpoint),
+            step_tokens=step_tokens,
+        )
+        self.max_model_len = self.memory.context
+        self.vocabulary = Vocabulary.of(self.tokenizer, self.checkpoint)
+        ops = open_backend(backend, weights=self.memory.weights)
+        try:
+            self._scheduler = Scheduler(
+                TextModel(config, self.checkpoint.tensors, ops),
+                slots=max_batch,
+                pages=self.memory.pages,
+                page=PAGE,
+                live_vocab=self.vocabulary.live,
+                step_tokens=step_tokens,
+            )
+        except MemoryError:
+            raise OutOfMemoryError(
+                "the system refused the memory for the model: try weights='bf16', a shorter max_model_len "
+                "or a smaller model"
+            ) from None
+
+    @property
+    def config(self) -> ModelConfig:
+        """The checkpoint's configuration."""
+        return self.checkpoint.config
+
+    @cached_property
+    def template(self) -> ChatTemplate:
+        """The checkpoint's chat template; TemplateError if it has none."""
+        return ChatTemplate.from_folder(self.checkpoint.path)
+
+    @cached_property
+    def default_params(self) -> SamplingParams:
+        """What a request inherits where it says nothing: generation_config.json, else greedy."""
+        return params_like_transformers(self.checkpoint)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is under way and all state is free."""
+        return self._scheduler.idle
+
+    @overload
+    def generate(
+        self, prompts: Prompt, params: Params = None, *, stream: Literal[False] = False
+    ) -> Reply: ...
+    @overload
+    def generate(
+        self, prompts: Prompts, params: Params = None, *, stream: Literal[False] = False
+    ) -> list[Reply]: ...
+    @overload
+    def generate(
+        self, prompts: Prompt | Prompts, params: Params = None, *, stream: Literal[True]
+    ) -> Iterator[ReplyChunk]: ...
+
+    def generate(
+        self, prompts: Prompt | Prompts, params: Params = None, *, stream: bool = False
+    ) -> Reply | list[Reply] | Iterator[ReplyChunk]:
+        """Continue one prompt or several; several share batches, and a reply does not depend on the others.
+
+        Args:
+            prompts: a text, a list of token ids, or a list of these.
+            params: for all, or one for each prompt. None: `default_params`.
+            stream: return an iterator of chunks instead; closing it ends the requests.
+
+        Returns:
+            A Reply for one prompt, a list in the prompts' order for several.
+
+        Raises:
+            RequestError: an empty prompt, one longer than the context, or options out of range: at once, and
+                before anything is computed. Also NumericalError while computing.
+        """
+        single, texts = split_prompts(prompts)
+        ids = [self.tokenizer.encode(p) if isinstance(p, str) else p for p in texts]
+        generations = self._build(ids, match_params(params, len(ids)), [PlainReader] * len(ids))
+        if stream:
+            return stream_chunks(self._scheduler, generations, self.tokenizer)
+        replies = collect(self._scheduler, generations, self.tokenizer)
+        return replies[0] if single else replies
+
+    @overload
+    def chat(
+        self,
+        messages: Any,
+        params: SamplingParams | None = None,
+        *,
+        tools: Sequence[Tool] | None = None,
+        documents: Sequence[dict[str, Any]] | None = None,
+        enable_thinking: bool | None = None,
+        continue_final_message: bool | str = False,
+        stream: Literal[False] = False,
+        sanitize: bool = False,
+        **template_kwargs: Any,
+    ) -> Reply: ...
+    @overload
+    def chat(
+        self,
+        messages: Any,
+        params: SamplingParams | None = None,
+        *,
+        tools: Sequence[Tool] | None = None,
+        documents: Sequence[dict[str, Any]] | None = None,
+        enable_thinking: bool | None = None,
+        continue_final_message: bool | str = False,
+        stream: Literal[True],
+        sanitize: bool = False,
+        **template_kwargs: Any,
+    ) -> Iterator[ReplyChunk]: ...
+
+    def chat(
+        self,
+        messages: Any,
+        params: SamplingParams | None = None,
+        *,
+        tools: Sequence[Tool] | None = None,
+        documents: Sequence[dict[str, Any]] | None = None,
+        enable_thinking: bool | None = None,
+        continue_final_message: bool | str = False,
+        stream: bool = False,
+        sanitize: bool = False,
+        **template_kwargs: Any,
+    ) -> Reply | Iterator[ReplyChunk]:
+        """Answer a conversation.
+
+        Args:
+            messages: dictionaries with `role` and `content`.
+            params: None: `default_params`.
+            tools: JSON schemas, or Python functions with type hints and a docstring.
+            documents: for templates that read them.
+            enable_thinking: let the model think first or not; None: as its template does by default.
+            continue_final_message: go on with the last message instead of opening a new one.
+            stream: return an iterator of chunks, with typed deltas; closing it ends the request.
+            sanitize: control tokens such as `<|im_end|>` inside the messages are read as plain text.
+            **template_kwargs: the template's other switches.
+
+        Raises:
+            RequestError: as `generate`; an image or video; a prompt that holds vision tokens.
+            TemplateError: what the template refuses, in its words.
+        """
+        prompt = prepare_chat(
+            self.template,
+            self.tokenizer,
+            messages,
+            tools=tools,
+            documents=documents,
+            enable_thinking=enable_thinking,
+            continue_final_message=continue_final_message,
+            sanitize=sanitize,
+            template_kwargs=template_kwargs,
+        )
+        generations = self._build([prompt.ids], match_params(params, 1), [prompt.reader])
+        if stream:
+            return stream_chunks(self._scheduler, generations, self.tokenizer)
+        return collect(self._scheduler, generations, self.tokenizer)[0]
+
+    def _build(
+        self,
+        prompts: list[list[int]],
+        params: list[SamplingParams],
+        readers: Sequence[Callable[[], Reader]],
+    ) -> list[Generation]:
+        return build_generations(
+            prompts,
+            [p.with_defaults(self.default_params) for p in params],
+            readers,
+            tokenizer=self.tokenizer,
+            vocabulary=self.vocabulary,
+            context=self.max_model_len,
+        )
+
+
+def _stored_bf16(checkpoint: Checkpoint) -> bool:
+    """Whether rounding to bfloat16 changes no matrix of the text model."""
+    matrices = [v for name, v in checkpoint.tensors.items() if len(v.shape) == 2 and ".visual." not in name]
+    return all(v.dtype.name == "bfloat16" for v in matrices)
