@@ -52,7 +52,7 @@ class Batch:
             raise ValueError(f"page_table has shape {self.page_table.shape}, expected ({b}, pages)")
         if len(set(self.dst_slot.tolist())) != b:
             raise ValueError(f"two sequences write the same slot: dst_slot {self.dst_slot.tolist()}")
-        if len(self.output_rows) and not (0 <= self.output_rows.min() and self.output_rows.max() < n):
+        if len(self.output_rows) and not (self.output_rows.min() >= 0 and self.output_rows.max() < n):
             raise ValueError(f"output_rows reach outside the batch's {n} rows")
 
     @property

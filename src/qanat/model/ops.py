@@ -61,7 +61,9 @@ class Ops(Protocol[A]):
     def embedding_weight(self, table: NDArray[Any]) -> A:
         """Pack an embedding table [V, H]. When it is tied, the head is given the same object."""
 
-    def new_state(self, layers: Sequence[DeltaShape | AttentionShape], slots: int, pages: int, page: int) -> Any:
+    def new_state(
+        self, layers: Sequence[DeltaShape | AttentionShape], slots: int, pages: int, page: int
+    ) -> Any:
         """Allocate the sequences' state, one entry a layer: `slots` conv windows and recurrent matrices
         for linear attention, `pages` pages of `page` tokens of keys and values for full attention."""
 
@@ -72,12 +74,29 @@ class Ops(Protocol[A]):
         """RMSNorm with (1 + w), then one packed linear whose output is cut into `splits` columns."""
 
     def gated_delta(
-        self, qkv: A, z: A, b: A, a: A, w: DeltaWeights[A], shape: DeltaShape, batch: Batch, state: Any, layer: int
+        self,
+        qkv: A,
+        z: A,
+        b: A,
+        a: A,
+        w: DeltaWeights[A],
+        shape: DeltaShape,
+        batch: Batch,
+        state: Any,
+        layer: int,
     ) -> A:
         """Conv, gates, delta rule and gated norm of one linear-attention layer -> [N, vd]; updates state."""
 
     def gated_attention(
-        self, qg: A, k: A, v: A, w: AttentionWeights[A], shape: AttentionShape, batch: Batch, state: Any, layer: int
+        self,
+        qg: A,
+        k: A,
+        v: A,
+        w: AttentionWeights[A],
+        shape: AttentionShape,
+        batch: Batch,
+        state: Any,
+        layer: int,
     ) -> A:
         """q/k norm, rotary, causal attention over the pages and the output gate -> [N, nh*head_dim]."""
 
