@@ -54,7 +54,8 @@ def attend(q: F32, keys: F32, values: F32) -> F32:
     Returns [nkv, gqa, head_dim].
     """
     scores = np.einsum("ngd,lnd->ngl", q, keys) * np.float32(q.shape[-1] ** -0.5)
-    return np.einsum("ngl,lnd->ngd", softmax(scores), values)
+    out: F32 = np.einsum("ngl,lnd->ngd", softmax(scores), values)
+    return out
 
 
 def gated_attention(

@@ -1,0 +1,79 @@
+# qanat: `make help` lists what there is. Everything lives in .venv (and .venv-parity for torch and transformers).
+
+PYTHON ?= python3
+BIN := .venv/bin
+PARITY := .venv-parity/bin
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test proof parity parity-env stages goldens lint format bench clean
+
+help:  ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+demo: .venv/.core  ## Let the built-in model answer (installs into .venv the first time)
+	@$(BIN)/qanat run "Who are you?"
+	@$(BIN)/qanat run "hello, what's up?"
+	@echo "Next: $(BIN)/qanat chat    $(BIN)/qanat explain \"hello, what's up?\"    $(BIN)/qanat --help" >&2
+
+test: .venv/.dev  ## Run the tests (no download, no GPU, minutes)
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+proof: .venv/.dev .venv-parity/.ready  ## Run the exhaustive tests too: every classic mistake, 20 MB of text, 20,000 broken files
+	$(BIN)/python -m pytest -n $(WORKERS) -m proof
+	$(PARITY)/python -m pytest -m "parity and proof" -o addopts="-q --strict-markers"
+
+parity: .venv-parity/.ready  ## Compare live with torch and transformers (a large install, into .venv-parity)
+	$(PARITY)/python -m pytest -m "parity and not proof" -o addopts="-q --strict-markers"
+	$(PARITY)/qanat verify pocket
+
+parity-env: .venv-parity/.ready  ## Only install what `make parity` and `qanat verify` need
+
+stages: .venv/.dev  ## Stage by stage: <Stage> test results: Passed / Failed
+	@$(BIN)/python tools/stages.py
+
+goldens: .venv-parity/.ready  ## Record again what transformers answers (tests/golden)
+	@for script in tools/goldens/*.py; do \
+	  case $$script in */conditioning.py) continue;; esac; \
+	  echo "$$script"; $(PARITY)/python $$script || exit 1; done
+
+lint: .venv/.dev  ## Style, types and import directions
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: .venv/.dev  ## Rewrite the sources in the project's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: .venv/.dev  ## Measure: tokenizer MB/s, prefill and decode tok/s beside the memory bandwidth they use
+	$(BIN)/python benchmarks/run.py
+
+clean:  ## Remove environments and caches of this folder
+	rm -rf .venv .venv-parity .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+.venv/.python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "qanat needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
+	@echo "Creating .venv" >&2
+	@$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/.core: .venv/.python pyproject.toml
+	@echo "Installing qanat into .venv (a few small packages)" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+.venv/.dev: .venv/.core pyproject.toml
+	@echo "Installing the test tools into .venv" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+.venv-parity/.ready: pyproject.toml
+	@echo "Installing torch and transformers into .venv-parity: 0.2 GB to download for a CPU build of torch," >&2
+	@echo "several GB where the package index offers only CUDA builds (set PIP_INDEX_URL or PIP_FIND_LINKS to choose)." >&2
+	@$(PYTHON) -m venv .venv-parity
+	@$(PARITY)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	@$(PARITY)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,parity]'
+	@touch $@
