@@ -64,9 +64,9 @@ def resolve_model(
         raise ModelNotFoundError(
             f"{as_one_line(name)}: there is no such folder, and it is no hub id (like Qwen/Qwen3.5-0.8B)"
         )
-    from qanat.checkpoint import hub  # the hub's client takes long to import, and a folder needs none
+    from qanat.checkpoint.hub import fetch  # which needs BUILT_IN of this module
 
-    return hub.fetch(name, revision=revision, offline=offline, files=files)
+    return fetch(name, revision=revision, offline=offline, files=files)
 
 
 def _refuse_revision(model: str, revision: str | None) -> None:

@@ -1,0 +1,150 @@
+"""The hub's cache on disk, shared with every other program that uses it: find, list, remove.
+
+Layout (the hub client's documented one): `models--ORG--NAME/refs/BRANCH` holds a commit,
+`snapshots/COMMIT/` the files as links into `blobs/`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from qanat.checkpoint.config import ARCHITECTURES
+from qanat.checkpoint.index import INDEX, shard_names
+from qanat.checkpoint.resolve import BUILT_IN
+from qanat.checkpoint.strict_json import as_one_line, read_json_file
+from qanat.errors import CheckpointError, ModelNotFoundError, UnsupportedError
+
+__all__ = [
+    "CachedModel",
+    "cache_folder",
+    "cached_models",
+    "cached_snapshot",
+    "missing_parts",
+    "remove_cached",
+    "repository_folder",
+]
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_MODEL_TYPES = {model_type for types in ARCHITECTURES.values() for model_type in types[:2]}
+
+
+@dataclass(frozen=True)
+class CachedModel:
+    """One revision of a model in the hub's cache."""
+
+    name: str  # hub id
+    path: Path  # folder of the snapshot
+    commit: str
+    revisions: tuple[str, ...]  # branches and tags that point to it
+    nbytes: int  # on disk
+    complete: bool  # nothing that a model needs is missing
+
+
+def cache_folder() -> Path:
+    """Give the folder of the shared cache (HF_HUB_CACHE, or HF_HOME/hub)."""
+    from huggingface_hub import constants
+
+    return Path(constants.HF_HUB_CACHE)
+
+
+def repository_folder(model: str) -> Path:
+    """Give the folder of a hub id in the cache, whether it is there or not."""
+    return cache_folder() / ("models--" + model.replace("/", "--"))
+
+
+def cached_snapshot(model: str, revision: str | None) -> Path | None:
+    """Find the snapshot of a revision in the cache without asking the network; it may be incomplete."""
+    repository = repository_folder(model)
+    commit = revision or "main"
+    if not _COMMIT.fullmatch(commit):
+        reference = repository / "refs" / commit
+        if ".." in Path(commit).parts or not reference.is_file():
+            return None
+        commit = reference.read_text(encoding="utf-8", errors="replace").strip()
+        if not _COMMIT.fullmatch(commit):
+            return None
+    snapshot = repository / "snapshots" / commit
+    return snapshot if snapshot.is_dir() else None
+
+
+def missing_parts(folder: Path, files: Literal["all", "tokenizer"]) -> list[str]:
+    """Name the files that a model needs and the folder lacks; [] when it is complete."""
+    needed = ["config.json", "tokenizer.json"] if files == "all" else ["tokenizer.json"]
+    missing = [name for name in needed if not (folder / name).is_file()]
+    if files == "tokenizer":
+        return missing
+    try:
+        shards = shard_names(folder)
+    except CheckpointError:  # neither weights nor an index that could be read
+        return [*missing, INDEX]
+    return missing + [name for name in shards if not (folder / name).is_file()]
+
+
+def cached_models() -> list[CachedModel]:
+    """List the models in the cache that qanat can run, by name and commit; others are left out."""
+    from huggingface_hub import scan_cache_dir
+    from huggingface_hub.errors import CacheNotFound
+
+    try:
+        cache = scan_cache_dir(cache_folder())
+    except CacheNotFound:
+        return []
+    found = [
+        CachedModel(
+            name=repo.repo_id,
+            path=Path(revision.snapshot_path),
+            commit=revision.commit_hash,
+            revisions=tuple(sorted(revision.refs)),
+            nbytes=revision.size_on_disk,
+            complete=not missing_parts(Path(revision.snapshot_path), "all"),
+        )
+        for repo in cache.repos
+        if repo.repo_type == "model"
+        for revision in repo.revisions
+        if _is_ours(Path(revision.snapshot_path))
+    ]
+    return sorted(found, key=lambda model: (model.name, model.commit))
+
+
+def _is_ours(snapshot: Path) -> bool:
+    try:
+        config = read_json_file(snapshot / "config.json", CheckpointError)
+    except CheckpointError:
+        return False
+    return config.get("model_type") in _MODEL_TYPES
+
+
+def remove_cached(model: str) -> int:
+    """Delete all revisions of a hub model from the cache; returns the bytes freed.
+
+    Raises:
+        ModelNotFoundError: it is not in the cache.
+        UnsupportedError: the built-in model, or a path: qanat deletes nothing but cached downloads.
+    """
+    if model == BUILT_IN:
+        raise UnsupportedError(f"{BUILT_IN!r} is part of qanat and cannot be removed")
+    from huggingface_hub import scan_cache_dir
+    from huggingface_hub.errors import CacheNotFound
+
+    try:
+        cache = scan_cache_dir(cache_folder())
+    except CacheNotFound:
+        cache = None
+    repos = cache.repos if cache else frozenset()
+    commits = [
+        revision.commit_hash
+        for repo in repos
+        if repo.repo_type == "model" and repo.repo_id == model
+        for revision in repo.revisions
+    ]
+    if cache is None or not commits:
+        names = sorted(repo.repo_id for repo in repos if repo.repo_type == "model")
+        there = f"it holds {', '.join(names[:8])}" if names else "it holds no model"
+        raise ModelNotFoundError(f"{as_one_line(model)} is not in the cache {cache_folder()}; {there}")
+    strategy = cache.delete_revisions(*commits)
+    freed = strategy.expected_freed_size
+    strategy.execute()
+    return int(freed)

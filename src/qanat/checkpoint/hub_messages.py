@@ -1,0 +1,86 @@
+"""What to tell somebody whose model could not be fetched: what was wanted, why not, and the ways round."""
+
+from __future__ import annotations
+
+import errno
+from typing import Literal
+
+from qanat.checkpoint.strict_json import as_one_line
+from qanat.errors import CheckpointError, ModelNotFoundError
+
+__all__ = ["explain", "translate"]
+
+LOGIN = "log in with `hf auth login`, or set HF_TOKEN"
+Kind = Literal["offline", "unreachable", "refused"]
+
+
+def endpoint() -> str:
+    """Give the address of the hub in use (HF_ENDPOINT, or the public one)."""
+    from huggingface_hub import constants
+
+    return constants.ENDPOINT
+
+
+def explain(kind: Kind, model: str, revision: str | None, detail: str) -> str:
+    """Build the one-line message for a model that could not be had."""
+    wanted = model if revision is None else f"{model} (revision {as_one_line(revision)})"
+    if kind == "offline":
+        state = f"the cached copy is incomplete: {detail}" if detail else "it is not in the cache"
+        return (
+            f"{wanted}: offline, and {state}; go online (without --offline and HF_HUB_OFFLINE), or run "
+            f"`qanat pull {model}` where there is a network and copy the folder of the cache, or give the "
+            "path of a copied model folder"
+        )
+    if kind == "refused":
+        return f"{wanted}: {detail}"
+    return (
+        f"{wanted}: the hub at {endpoint()} cannot be reached ({detail}); give the path of a copied model "
+        f"folder, or set HF_ENDPOINT to a mirror, or run `qanat pull {model}` where there is a network and "
+        "copy the folder of the cache"
+    )
+
+
+def translate(problem: BaseException, model: str, revision: str | None) -> CheckpointError:
+    """Turn an error of the hub's client into ours.
+
+    Anything the client did not get an answer to counts as unreachable; an answer that refuses is explained.
+    """
+    from huggingface_hub import errors
+
+    def refused(detail: str) -> ModelNotFoundError:
+        return ModelNotFoundError(explain("refused", model, revision, detail))
+
+    if isinstance(problem, errors.OfflineModeIsEnabled):
+        return ModelNotFoundError(explain("offline", model, revision, ""))
+    if isinstance(problem, errors.HFValidationError):
+        return refused("not a valid id of a hub repository (like Qwen/Qwen3.5-0.8B)")
+    if isinstance(problem, errors.GatedRepoError):
+        return refused(f"access is restricted; accept its terms at {endpoint()}/{model} and {LOGIN}")
+    if isinstance(problem, errors.RevisionNotFoundError):
+        return refused("the repository exists, that revision does not; leave the revision out, or correct it")
+    if isinstance(problem, errors.HfHubHTTPError):
+        return refused(_http_detail(problem))
+    if isinstance(problem, OSError) and problem.errno in (errno.ENOSPC, errno.EDQUOT):
+        return CheckpointError(f"{model}: the disk became full; free some space and download again")
+    if isinstance(problem, PermissionError):
+        return CheckpointError(
+            f"{model}: the cache is not writable ({problem}); set HF_HOME to another folder"
+        )
+    detail = " ".join(f"{type(problem).__name__}: {problem}".split())
+    return ModelNotFoundError(explain("unreachable", model, revision, detail[:200]))
+
+
+def _http_detail(problem: BaseException) -> str:
+    status = getattr(getattr(problem, "response", None), "status_code", None)
+    if status == 404:
+        return f"no such repository at {endpoint()}; check the spelling, or, if it is private, {LOGIN}"
+    if status == 401:
+        return (
+            f"{endpoint()} answered 401: there is no such repository, or it is private and wants a valid login; "
+            f"check the spelling, or {LOGIN}"
+        )
+    if status == 403:
+        return f"{endpoint()} answered 403: your token may not read it; ask its owner for access, or {LOGIN}"
+    if status == 429:
+        return f"{endpoint()} answered 429, too many requests; wait a few minutes, or {LOGIN}"
+    return f"{endpoint()} answered {status}; try again later, or set HF_ENDPOINT to a mirror"
