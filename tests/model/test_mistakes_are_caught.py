@@ -61,15 +61,34 @@ MISTAKES: dict[str, tuple[str, str, str]] = {
         "    x = np.roll(x, 2 * half, axis=-1)\n"
         "    a, b, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]\n",
     ),
-    "no norm on queries": (ATTENTION, "rotate(rms_norm(q, w.q_norm, shape.eps), angles)", "rotate(q, angles)"),
-    "no norm on keys": (ATTENTION, "k = rotate(rms_norm(k.reshape(n, nkv, hd), w.k_norm, shape.eps), angles)",
-                        "k = rotate(k.reshape(n, nkv, hd), angles)"),
-    "values are rotated too": (ATTENTION, "v = v.reshape(n, nkv, hd)", "v = rotate(v.reshape(n, nkv, hd), angles)"),
+    "no norm on queries": (
+        ATTENTION,
+        "rotate(rms_norm(q, w.q_norm, shape.eps), angles)",
+        "rotate(q, angles)",
+    ),
+    "no norm on keys": (
+        ATTENTION,
+        "k = rotate(rms_norm(k.reshape(n, nkv, hd), w.k_norm, shape.eps), angles)",
+        "k = rotate(k.reshape(n, nkv, hd), angles)",
+    ),
+    "values are rotated too": (
+        ATTENTION,
+        "v = v.reshape(n, nkv, hd)",
+        "v = rotate(v.reshape(n, nkv, hd), angles)",
+    ),
     "no attention scale": (ATTENTION, "* np.float32(q.shape[-1] ** -0.5)", ""),
-    "a token does not see itself": (ATTENTION, "visible = old + row - first + 1", "visible = max(old + row - first, 1)"),
+    "a token does not see itself": (
+        ATTENTION,
+        "visible = old + row - first + 1",
+        "visible = max(old + row - first, 1)",
+    ),
     "l2norm is a mean": (ELEMENT, "sum_square = np.sum(", "sum_square = np.mean("),
     "l2norm epsilon is 1e-12": (ELEMENT, "sum_square + np.float32(1e-6)", "sum_square + np.float32(1e-12)"),
-    "no query scale in the delta rule": (DELTA, "q = q * np.float32(shape.key_dim**-0.5)", "q = q * np.float32(1)"),
+    "no query scale in the delta rule": (
+        DELTA,
+        "q = q * np.float32(shape.key_dim**-0.5)",
+        "q = q * np.float32(1)",
+    ),
     "no silu after the convolution": (DELTA, "return silu(y), padded", "return y, padded"),
     "convolution taps reversed": (DELTA, "* taps[:, m]", "* taps[:, kernel - 1 - m]"),
     "values skip the silu": (
@@ -82,7 +101,11 @@ MISTAKES: dict[str, tuple[str, str, str]] = {
         "return silu(y), padded[len(padded)",
         "return silu(y), silu(padded)[len(padded)",
     ),
-    "decay ignores dt_bias": (DELTA, "softplus(a + dt_bias)", "softplus(a)"),
+    "decay ignores dt_bias": (
+        DELTA,
+        "return -np.exp(a_log) * softplus(a + dt_bias)",
+        "return -np.exp(a_log) * softplus(a)",
+    ),
     "a and b swapped": (MODEL, "qkv, z, b, a = self.ops", "qkv, z, a, b = self.ops"),
     "gate before norm": (
         DELTA,
@@ -91,13 +114,14 @@ MISTAKES: dict[str, tuple[str, str, str]] = {
     ),
     "prediction before decay": (
         DELTA,
-        "    S = S * np.exp(g)[:, None, None]\n    predicted = np.einsum(\"hk,hkv->hv\", k, S)\n",
-        "    predicted = np.einsum(\"hk,hkv->hv\", k, S)\n    S = S * np.exp(g)[:, None, None]\n",
+        '    S = S * np.exp(g)[:, None, None]\n    predicted = np.einsum("hk,hkv->hv", k, S)\n',
+        '    predicted = np.einsum("hk,hkv->hv", k, S)\n    S = S * np.exp(g)[:, None, None]\n',
     ),
     "output reads the memory before the correction": (
         DELTA,
-        "    S += k[:, :, None] * correction[:, None, :]\n    return np.einsum(\"hk,hkv->hv\", q, S), S",
-        "    o = np.einsum(\"hk,hkv->hv\", q, S)\n    S += k[:, :, None] * correction[:, None, :]\n    return o, S",
+        '    S += k[:, :, None] * correction[:, None, :]\n    return np.einsum("hk,hkv->hv", q, S), S',
+        '    o = np.einsum("hk,hkv->hv", q, S)\n'
+        "    S += k[:, :, None] * correction[:, None, :]\n    return o, S",
     ),
     "norm epsilon is 1e-5": (ELEMENT, "mean_square + np.float32(eps)", "mean_square + np.float32(1e-5)"),
     "positions restart in decode": (
@@ -119,16 +143,20 @@ MISTAKES: dict[str, tuple[str, str, str]] = {
     ),
     "gate and up swapped": (MODEL, "gate, up = self.ops.norm_linear", "up, gate = self.ops.norm_linear"),
     "no residual": (OPS, "return residual + weight(x)", "return weight(x)"),
-}  # fmt: skip
+}
 
 
 def run_tests_of_a_copy(tmp: Path, file: str, right: str, wrong: str) -> subprocess.CompletedProcess[str]:
     copy = tmp / "src" / "qanat"
-    shutil.copytree(ROOT / "src" / "qanat", copy, ignore=shutil.ignore_patterns("__pycache__", "pocket_model"))
+    shutil.copytree(
+        ROOT / "src" / "qanat", copy, ignore=shutil.ignore_patterns("__pycache__", "pocket_model")
+    )
     source = (copy / file).read_text()
     assert source.count(right) == 1, f"{file} must hold exactly once: {right}"
     (copy / file).write_text(source.replace(right, wrong))
-    tests = [f"tests/model/{name}.py" for name in ("test_equations", "test_reference_logits", "test_same_bits")]
+    tests = [
+        f"tests/model/{name}.py" for name in ("test_equations", "test_reference_logits", "test_same_bits")
+    ]
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests],
         cwd=ROOT,
