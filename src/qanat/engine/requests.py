@@ -92,9 +92,7 @@ def match_params(
     if not isinstance(params, Sequence) or not all(isinstance(p, SamplingParams) for p in params):
         raise RequestError(f"params must be a SamplingParams or a list of them, not {type(params).__name__}")
     if len(params) != count:
-        raise RequestError(
-            f"{count} prompts, but {len(params)} sampling parameters: give one for all, or one each"
-        )
+        raise RequestError(f"{count} prompts but {len(params)} SamplingParams: give one for all, or one each")
     return list(params)
 
 
@@ -150,18 +148,14 @@ def _check_prompt(ids: list[int], name: str, vocabulary: Vocabulary, context: in
     if wrong is not None:
         raise RequestError(f"{name} holds the token id {wrong}; the model's vocabulary has {vocabulary.rows}")
     if not vocabulary.vision_ids.isdisjoint(ids):
-        raise RequestError(
-            f"{name} holds tokens that stand for images or video: qanat has no vision tower yet"
-        )
+        raise RequestError(f"{name} holds image or video tokens: qanat has no vision tower yet")
 
 
 def _check_ids(params: SamplingParams, vocabulary: Vocabulary) -> None:
     for name, ids in (("logit_bias", params.logit_bias), ("stop_token_ids", params.stop_token_ids)):
         wrong = next((i for i in ids if i >= vocabulary.live), None)
         if wrong is not None:
-            raise RequestError(
-                f"{name} names the token id {wrong}; the model's tokens end at {vocabulary.live - 1}"
-            )
+            raise RequestError(f"{name} names token id {wrong}; the last token is {vocabulary.live - 1}")
 
 
 def _split_stops(params: SamplingParams, tokenizer: Tokenizer) -> tuple[list[str], frozenset[int]]:

@@ -85,38 +85,26 @@ def keep_candidates(x: Float32, row: SamplingRow) -> tuple[Ids, Float64]:
     """Cut processed logits [V] by top_k, then top_p, then min_p.
 
     Returns the ids that may be drawn, [C] int64, and their weights exp(x - max), [C] float64, by descending
-    logit, ties by lower id. The largest logit always stays.
+    logit, ties by lower id. The first always stays.
     """
-    ids, values = _top_k(x, row.top_k)
-    weights = defined_exp(values - values.max())
+    ids = _top_k(x, row.top_k)
+    ids = ids[np.argsort(-x[ids], kind="stable")]
+    values = x[ids].astype(np.float64)
+    weights = defined_exp(values - values[0])
     if row.top_p < 1.0:
-        stay = _top_p(values, weights, row.top_p)
-        ids, values, weights = ids[stay], values[stay], weights[stay]
+        # The shortest prefix that holds the share p of the mass: keep what less than p lies before.
+        mass = np.cumsum(weights)
+        count = max(1, int(np.searchsorted(mass, row.top_p * mass[-1], side="left")) + 1)
+        ids, weights = ids[:count], weights[:count]
     if row.min_p > 0.0:
-        likely = np.flatnonzero(weights >= row.min_p)  # the largest weight is exactly 1
-        ids, values, weights = ids[likely], values[likely], weights[likely]
-    order = np.lexsort((ids, -values))
-    return ids[order], weights[order]
+        count = int(np.count_nonzero(weights >= row.min_p))  # they descend from exactly 1
+        ids, weights = ids[:count], weights[:count]
+    return ids, weights
 
 
-def _top_k(x: Float32, k: int) -> tuple[Ids, Float64]:
-    """The k largest and every tie with the k-th; all finite ones when k is 0."""
+def _top_k(x: Float32, k: int) -> Ids:
+    """Ids, ascending, of the k largest and every tie with the k-th; of all finite ones when k is 0."""
     stay = x > -np.inf
     if 0 < k < len(x):
         stay &= x >= np.partition(x, len(x) - k)[len(x) - k]
-    ids = np.flatnonzero(stay)
-    return ids, x[ids].astype(np.float64)
-
-
-def _top_p(values: Float64, weights: Float64, p: float) -> Ids:
-    """The shortest prefix, by descending logit, that holds the share p of the mass.
-
-    In a tie the higher id comes first: transformers sorts ascending and drops from the low end, so that of
-    equal logits the lower ids are dropped first.
-    """
-    order = np.argsort(values, kind="stable")[::-1]
-    mass = np.cumsum(weights[order])
-    before = np.concatenate([[0.0], mass[:-1]])
-    stay = before < p * mass[-1]
-    stay[0] = True
-    return np.sort(order[stay])
+    return np.flatnonzero(stay)

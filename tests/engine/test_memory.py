@@ -1,0 +1,109 @@
+"""Memory is estimated and checked before anything is loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from assets import SHARED, needs_shared
+from qanat.checkpoint.config import ModelConfig, TextConfig
+from qanat.engine import memory
+from qanat.engine.llm import LLM
+from qanat.engine.memory import PAGE, check, estimate, plan
+from qanat.errors import OutOfMemoryError, RequestError
+from tools.tiny_models import text_config
+
+GIB = 2**30
+
+
+@pytest.fixture
+def config() -> TextConfig:
+    return ModelConfig.from_dict(text_config({"max_position_embeddings": 100_000})).text
+
+
+def test_the_estimate_counts_what_is_allocated(config: TextConfig) -> None:
+    one, two = estimate(config, "f32", 1000, 1), estimate(config, "f32", 1000, 2)
+    assert one.weights == 4 * config.num_parameters == 2 * estimate(config, "bf16", 0, 1).weights
+    # 2 full layers, keys and values of 2 heads of 32 float32 numbers
+    assert one.keys_values == 1000 * 2 * 2 * 2 * 32 * 4
+    # 6 linear layers: 8 matrices of 16 x 16, and 3 rows of (2 * 4 + 8) * 16 channels
+    assert one.state == 6 * (8 * 16 * 16 + 3 * 16 * 16) * 4
+    assert (two.state, two.keys_values) == (2 * one.state, 2 * one.keys_values)
+    assert one.total == one.weights + one.state + one.keys_values + one.working
+
+
+def test_too_little_memory_says_what_is_needed_and_what_helps(config: TextConfig) -> None:
+    with pytest.raises(OutOfMemoryError) as error:
+        check(config, "f32", 50_000, available=10_000_000)
+    message = str(error.value)
+    for part in ("needs about", "0.01 GiB are free", "max_model_len", "weights='bf16'", "a smaller model"):
+        assert part in message
+    assert "\n" not in message
+    check(config, "f32", 50_000, available=GIB)
+
+
+def test_a_plan_takes_the_default_context_when_it_fits(config: TextConfig) -> None:
+    planned = plan(config, sequences=4, available=64 * GIB)
+    assert (planned.weights, planned.context) == ("f32", 32768)
+    assert planned.pages == 4 * 32768 // PAGE
+    assert planned.estimate.total < 64 * GIB
+
+
+def test_a_plan_shrinks_the_pool_then_the_context(config: TextConfig) -> None:
+    need = estimate(config, "f32", 0, 4).total
+    token = estimate(config, "f32", 1, 1).keys_values
+    fewer = plan(config, sequences=4, available=int((need + token * 60_000) / 0.9))
+    assert fewer.context == 32768
+    assert 32768 // PAGE <= fewer.pages < 4 * 32768 // PAGE
+    shorter = plan(config, sequences=4, available=int((need + token * 9000) / 0.9))
+    assert 8000 < shorter.context <= 9000
+    assert shorter.pages * PAGE >= shorter.context
+    with pytest.raises(OutOfMemoryError):
+        plan(config, sequences=4, available=int((need + token * 1000) / 0.9), weights="f32")
+
+
+def test_auto_weights_become_bf16_only_where_nothing_is_lost(config: TextConfig) -> None:
+    between = int((estimate(config, "bf16", 4096, 1).total + 100_000) / 0.9)
+    assert plan(config, sequences=1, available=between, context=4096).weights == "bf16"
+    with pytest.raises(OutOfMemoryError):
+        plan(config, sequences=1, available=between, context=4096, stored_bf16=False)
+
+
+def test_a_context_beyond_the_model_is_refused(config: TextConfig) -> None:
+    with pytest.raises(RequestError, match="from 1 to 100000"):
+        plan(config, context=100_001, available=64 * GIB)
+
+
+def test_the_engine_checks_before_it_loads(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available_bytes", lambda: 200_000)
+    monkeypatch.setattr("qanat.engine.llm.TextModel", lambda *_: pytest.fail("weights were loaded"))
+    with pytest.raises(OutOfMemoryError):
+        LLM(tiny_folder)
+
+
+def test_a_control_group_limits_what_is_free(tmp_path: Path) -> None:
+    root, own = tmp_path / "cgroup", tmp_path / "self"
+    inner = root / "outer" / "inner"
+    inner.mkdir(parents=True)
+    own.write_text("0::/outer/inner\n")
+    (inner / "memory.max").write_text("max\n")
+    (inner / "memory.current").write_text("5\n")
+    (inner / "memory.stat").write_text("inactive_file 3\n")
+    assert memory._cgroup2(root, own) is None
+    (root / "outer" / "memory.max").write_text("1000\n")
+    (root / "outer" / "memory.current").write_text("400\n")
+    (root / "outer" / "memory.stat").write_text("anon 1\ninactive_file 150\n")
+    assert memory._cgroup2(root, own) == 750
+    assert memory._cgroup2(root, tmp_path / "missing") is None
+
+
+def test_available_memory_is_a_plausible_number() -> None:
+    assert 10**6 < memory.available_bytes() < 2**50
+
+
+@needs_shared
+def test_published_models_need_what_their_size_says() -> None:
+    config = ModelConfig.from_file(SHARED / "qwen3.5" / "2B" / "config.json")
+    assert 7.0 < estimate(config, "f32", 0, 1).weights / 1e9 < 8.0
+    assert estimate(config, "bf16", 0, 1).weights < 3.8e9
