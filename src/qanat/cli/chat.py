@@ -1,0 +1,129 @@
+"""`qanat chat`: a conversation on the terminal. Each turn renders the whole history through the template."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from qanat.cli.chat_commands import Chat, Leave, run_command
+from qanat.cli.chat_input import Lines, PipedLines, TypedLines
+from qanat.cli.chat_state import Conversation
+from qanat.cli.guard import BAD_INPUT, report
+from qanat.cli.input import stdin_is_terminal
+from qanat.cli.markdown import MarkdownPrinter
+from qanat.cli.options import ModelOptions, SamplingOptions, grouped
+from qanat.cli.output import StreamPrinter, is_terminal, note
+from qanat.cli.replies import Partial, open_model, stream_reply
+from qanat.cli.sampling import describe, typed_settings
+from qanat.errors import QanatError
+
+__all__ = ["chat"]
+
+
+@grouped
+def chat(
+    *,
+    system: Annotated[str | None, typer.Option(metavar="TEXT", help="The system prompt.")] = None,
+    thinking: Annotated[
+        bool | None,
+        typer.Option(
+            "--thinking/--no-thinking", help="Let the model think first, or not. Default: its template's."
+        ),
+    ] = None,
+    hide_thinking: Annotated[bool, typer.Option("--hide-thinking", help="Do not show thoughts.")] = False,
+    model: ModelOptions,
+    sampling: SamplingOptions,
+) -> None:
+    """Talk with a model. /help lists the commands; Ctrl-C stops an answer, Ctrl-D leaves.
+
+    Lines piped in are turns too: one line, one turn, and `\\` at the end joins the next line.
+    """
+    settings = typed_settings(sampling)
+    llm = open_model(model)
+    talk = Chat(
+        llm,
+        model.model,
+        Conversation(system, thinking, settings),
+        greedy=sampling.greedy,
+        hide_thinking=hide_thinking,
+    )
+    note(f"{model.model}: {describe(talk.params())}. /help lists the commands")
+    lines: Lines = TypedLines() if stdin_is_terminal() else PipedLines()
+    if not _turns(talk, lines):
+        raise typer.Exit(BAD_INPUT)
+
+
+def _turns(talk: Chat, lines: Lines) -> bool:
+    """Read and answer until the end; False if a piped line was refused."""
+    fine = True
+    while (line := lines.next()) is not None:
+        try:
+            if line.startswith("/"):
+                note_lines(run_command(talk, line))
+                if talk.answer_again:
+                    talk.answer_again = False
+                    _answer(talk)
+            elif line.strip():
+                _say(talk, line)
+        except Leave:
+            break
+        except QanatError as error:
+            report(str(error))
+            fine = fine and lines.typed
+    if not talk.conversation.saved and talk.conversation.turns and lines.typed:
+        note("this conversation was not saved; /save FILE keeps one")
+    return fine
+
+
+def note_lines(text: str) -> None:
+    """What a command answers, line by line, on stderr."""
+    for line in text.split("\n"):
+        print(line, file=sys.stderr, flush=True)
+
+
+def _say(talk: Chat, line: str) -> None:
+    """One turn of the user; a line that cannot be answered is not kept."""
+    turns = talk.conversation.turns
+    turns.append({"role": "user", "content": line})
+    try:
+        _answer(talk)
+    except QanatError:
+        turns.pop()
+        raise
+
+
+def _answer(talk: Chat) -> None:
+    """Let the model speak; Ctrl-C stops it, and what it had said stays."""
+    conversation = talk.conversation
+    params = talk.params()
+    printer: Any = (
+        MarkdownPrinter(hide_thinking=talk.hide_thinking)
+        if is_terminal(sys.stdout)
+        else StreamPrinter(hide_thinking=talk.hide_thinking)
+    )
+    partial = Partial()
+    stopped = False
+    stream = talk.llm.chat(
+        conversation.messages(), params, enable_thinking=conversation.thinking, stream=True
+    )
+    try:
+        reply, watch = stream_reply(stream, printer, partial)
+    except KeyboardInterrupt:
+        stopped = True
+    if partial.content or partial.reasoning:
+        message = {"role": "assistant", "content": partial.content}
+        if partial.reasoning:
+            message["reasoning_content"] = partial.reasoning
+        conversation.turns.append(message)
+        conversation.saved = False
+    if stopped:
+        note("stopped; /regen asks again")
+        return
+    talk.totals["replies"] += 1
+    talk.totals["prompt_tokens"] += reply.usage.prompt_tokens
+    talk.totals["tokens"] += reply.usage.completion_tokens
+    talk.totals["seconds"] += watch.prompt_seconds + watch.decode_seconds
+    if reply.finish_reason == "length":
+        note("cut off: the reply reached its limit of tokens (/set max_tokens N)")

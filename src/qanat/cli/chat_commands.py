@@ -1,0 +1,188 @@
+"""The `/` commands of `qanat chat`. Each changes the conversation, and says in a line what it did."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qanat.cli.chat_state import Conversation, load_conversation, save_conversation
+from qanat.cli.input import InputError
+from qanat.cli.sampling import SETTINGS, describe, parameters, parse_setting, resolve_thinking
+
+if TYPE_CHECKING:
+    from qanat.engine import LLM
+
+__all__ = ["Chat", "Leave", "run_command"]
+
+
+class Leave(Exception):  # noqa: N818 - not an error
+    """The user wants to go."""
+
+
+@dataclasses.dataclass
+class Chat:
+    """A running chat: the model, the conversation, and what the commands need to remember."""
+
+    llm: LLM
+    model: str
+    conversation: Conversation
+    greedy: bool = False
+    hide_thinking: bool = False
+    replaced: Conversation | None = None
+    """What the last /clear, /load or /regen put away, for `/load` without a name."""
+    answer_again: bool = False
+    """/regen asks the main loop to answer the last user message once more."""
+    totals: dict[str, float] = dataclasses.field(
+        default_factory=lambda: dict.fromkeys(("replies", "prompt_tokens", "tokens", "seconds"), 0)
+    )
+
+    def params(self, conversation: Conversation | None = None) -> Any:
+        """The SamplingParams that the next reply is drawn with."""
+        of = conversation or self.conversation
+        thinking = resolve_thinking(self.llm.template, of.thinking)
+        return parameters(self.llm, of.settings, greedy=self.greedy, thinking=thinking)
+
+
+def _help(chat: Chat, rest: str) -> str:
+    lines = [f"  {usage:<24} {text}" for usage, text, _ in COMMANDS.values()]
+    keys = (
+        "  Alt-Enter, or \\ at the end of a line, starts a new line; Ctrl-C stops an answer; Ctrl-D leaves."
+    )
+    return "\n".join([*lines, keys])
+
+
+def _clear(chat: Chat, rest: str) -> str:
+    old = chat.conversation
+    chat.replaced = old
+    chat.conversation = Conversation(old.system, old.thinking, dict(old.settings))
+    return f"{len(old.turns)} messages put away; /load without a name brings them back"
+
+
+def _system(chat: Chat, rest: str) -> str:
+    if rest == "":
+        current = chat.conversation.system
+        return "no system prompt" if current is None else f"system prompt: {current}"
+    chat.conversation.system = None if rest == "off" else rest
+    chat.conversation.saved = False
+    return (
+        "system prompt removed" if rest == "off" else "system prompt set; it holds for the whole conversation"
+    )
+
+
+def _set(chat: Chat, rest: str) -> str:
+    name, _, value = rest.partition(" ")
+    if not name:
+        return describe(chat.params()) + f"; settings: {', '.join(SETTINGS)}"
+    if not value.strip():
+        raise InputError("say /set NAME VALUE, or /set NAME default")
+    settings = dict(chat.conversation.settings)
+    if value.strip() == "default":
+        field, _ = name.replace("-", "_"), None
+        if field not in SETTINGS:
+            raise InputError(f"no setting is called {name!r}; there are: {', '.join(SETTINGS)}")
+        settings.pop(field, None)
+    else:
+        field, setting = parse_setting(name, value.strip())
+        if chat.greedy and field in ("temperature", "top_k", "top_p", "min_p", "seed"):
+            raise InputError(f"this chat was started with --greedy: {field} would do nothing")
+        settings[field] = setting
+    trial = dataclasses.replace(chat.conversation, settings=settings, saved=False)
+    params = chat.params(trial)  # refuses what is out of range, before anything has changed
+    chat.conversation = trial
+    return describe(params) + (
+        f"; {field} {getattr(params, field)}" if field in settings else f"; {field} as before"
+    )
+
+
+def _save(chat: Chat, rest: str) -> str:
+    if not rest:
+        raise InputError("say /save FILE")
+    path = Path(rest).expanduser()
+    save_conversation(chat.conversation, chat.model, path)
+    return f"{len(chat.conversation.turns)} messages saved in {path}"
+
+
+def _load(chat: Chat, rest: str) -> str:
+    if not rest and chat.replaced is None:
+        raise InputError("say /load FILE")
+    loaded = load_conversation(Path(rest).expanduser()) if rest else chat.replaced
+    assert loaded is not None
+    chat.params(loaded)  # settings in range?
+    if loaded.turns:
+        chat.llm.template.render(loaded.messages(), add_generation_prompt=True)  # does the template take it?
+    chat.replaced, chat.conversation = chat.conversation, loaded
+    return f"{len(loaded.turns)} messages loaded; /load without a name swaps back to the conversation before"
+
+
+def _think(chat: Chat, rest: str) -> str:
+    wishes = {"on": True, "off": False, "auto": None}
+    if rest == "hide" or rest == "show":
+        chat.hide_thinking = rest == "hide"
+        return f"thoughts are {'hidden' if chat.hide_thinking else 'shown'}"
+    if rest not in wishes:
+        raise InputError(
+            "say /think on, /think off, /think auto (the template's default), /think hide or /think show"
+        )
+    thinks = resolve_thinking(chat.llm.template, wishes[rest])
+    chat.conversation.thinking = wishes[rest]
+    return f"the model {'thinks' if thinks else 'answers at once'}; {describe(chat.params())}"
+
+
+def _regen(chat: Chat, rest: str) -> str:
+    turns = list(chat.conversation.turns)
+    while turns and turns[-1]["role"] == "assistant":
+        turns.pop()
+    if not turns:
+        raise InputError("there is nothing to answer yet")
+    chat.replaced = chat.conversation
+    chat.conversation = dataclasses.replace(chat.conversation, turns=turns, saved=False)
+    chat.answer_again = True
+    return "once more; /load without a name brings the old answer back"
+
+
+def _stats(chat: Chat, rest: str) -> str:
+    t = chat.totals
+    speed = f"{t['tokens'] / t['seconds']:.1f} tok/s" if t["seconds"] else "no speed yet"
+    return (
+        f"{t['replies']:.0f} replies, {t['prompt_tokens']:.0f} prompt tokens read, "
+        f"{t['tokens']:.0f} written, {speed}; next reply: {describe(chat.params())}"
+    )
+
+
+def _exit(chat: Chat, rest: str) -> str:
+    raise Leave
+
+
+COMMANDS: dict[str, tuple[str, str, Callable[[Chat, str], str]]] = {
+    "help": ("/help", "this list", _help),
+    "clear": ("/clear", "start a new conversation (the old one is kept until the next /clear)", _clear),
+    "system": ("/system [TEXT | off]", "show, set or remove the system prompt", _system),
+    "set": ("/set [NAME VALUE]", "show the sampling, or change it; VALUE default restores", _set),
+    "save": ("/save FILE", "write the conversation as JSON", _save),
+    "load": ("/load [FILE]", "read one back; without a name, the one put away last", _load),
+    "think": ("/think on|off|auto", "whether the model thinks first; hide|show its thoughts", _think),
+    "regen": ("/regen", "answer the last message again", _regen),
+    "stats": ("/stats", "tokens and speed so far", _stats),
+    "exit": ("/exit", "leave (also Ctrl-D)", _exit),
+}
+
+
+def run_command(chat: Chat, line: str) -> str:
+    """Run one line that begins with `/` and return what to tell the user.
+
+    Raises:
+        InputError: no such command, or it was given something it cannot use; nothing has changed then.
+        Leave: the user wants to go.
+    """
+    name, _, rest = line[1:].partition(" ")
+    if name in ("bye", "quit"):
+        name = "exit"
+    if name not in COMMANDS:
+        raise InputError(
+            f"no command is called /{name}; /help lists them (begin with a space to send it as text)"
+        )
+    if rest.strip() and name in ("help", "clear", "regen", "stats", "exit"):
+        raise InputError(f"/{name} takes nothing after it")
+    return COMMANDS[name][2](chat, rest.strip())

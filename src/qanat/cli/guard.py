@@ -1,0 +1,70 @@
+"""What the shell sees when a command fails: one line, a meaningful exit code, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+from qanat.cli.invocation import pasteable
+from qanat.errors import QanatError
+
+__all__ = ["BAD_INPUT", "BUG", "INTERRUPTED", "PIPE_CLOSED", "guarded", "one_line", "report"]
+
+BAD_INPUT = 2
+BUG = 70  # EX_SOFTWARE of sysexits.h
+INTERRUPTED = 130  # 128 + SIGINT
+PIPE_CLOSED = 141  # 128 + SIGPIPE, what a C program would leave with
+
+
+def one_line(text: str) -> str:
+    """`text` on a single line, however it was wrapped."""
+    return " ".join(text.split())
+
+
+def report(message: str) -> None:
+    """Say what went wrong, on one line of stderr."""
+    print(f"error: {pasteable(one_line(message))}", file=sys.stderr)
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Turn what a command raises into a message and an exit code.
+
+    With QANAT_DEBUG=1 in the environment the exception passes through, with its traceback.
+    """
+    debug = os.environ.get("QANAT_DEBUG", "") not in ("", "0")
+    try:
+        yield
+        sys.stdout.flush()  # here, where a closed pipe is still ours to handle
+    except QanatError as error:
+        if debug:
+            raise
+        report(str(error) or type(error).__name__)
+        raise typer.Exit(BAD_INPUT) from None
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        # The reader went away (`| head`). Nothing may be flushed into the pipe again, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(PIPE_CLOSED) from None
+    except MemoryError as error:
+        if debug:
+            raise
+        report(
+            f"out of memory: {error or 'the machine refused an allocation'}; use a smaller model or context"
+        )
+        raise typer.Exit(BAD_INPUT) from None
+    except Exception as error:
+        # typer's own exceptions (usage errors, Exit) are RuntimeErrors or carry an exit code: not bugs.
+        if debug or hasattr(error, "exit_code") or isinstance(error, (typer.Abort, EOFError)):
+            raise
+        report(
+            f"qanat has a bug: {type(error).__name__}: {error}. Please report it with the command you typed; "
+            "QANAT_DEBUG=1 before the command shows the traceback"
+        )
+        raise typer.Exit(BUG) from None

@@ -1,0 +1,115 @@
+"""Opening a model for the command line, and carrying its stream of chunks to the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from qanat.cli.options import ModelOptions
+from qanat.cli.output import StreamPrinter
+from qanat.cli.speed import Stopwatch
+
+if TYPE_CHECKING:
+    from qanat.engine import LLM, Reply
+    from qanat.engine.reply import TokenLogprob
+
+__all__ = ["Partial", "open_model", "read_bytes_per_token", "reply_as_json", "stream_reply"]
+
+
+def open_model(options: ModelOptions) -> LLM:
+    """Load a model for one conversation at a time."""
+    from qanat.engine import LLM
+
+    return LLM(
+        options.model,
+        backend=options.backend.value,
+        weights=options.weights.value,
+        revision=options.revision,
+        offline=options.offline or None,
+        max_model_len=options.max_model_len,
+        max_batch=1,
+    )
+
+
+@dataclass
+class Partial:
+    """What has arrived of a reply, so that an interrupted one is not lost."""
+
+    content: str = ""
+    reasoning: str = ""
+
+
+def stream_reply(
+    stream: Iterator[Any], printer: StreamPrinter | None, partial: Partial | None = None
+) -> tuple[Reply, Stopwatch]:
+    """Print a stream as it arrives (not at all without a printer) and return the whole reply.
+
+    However it ends - an error, Ctrl-C - the stream is closed, so that the engine frees what it held, and the
+    screen is left in order.
+    """
+    watch = Stopwatch()
+    reply = None
+    try:
+        with closing(stream) as chunks:  # type: ignore[type-var]
+            for chunk in chunks:
+                if chunk.token_ids:
+                    watch.token()
+                if partial is not None:
+                    partial.content += chunk.text
+                    partial.reasoning += chunk.reasoning
+                if printer is not None:
+                    printer.reasoning(chunk.reasoning)
+                    printer.content(chunk.text)
+                reply = chunk.reply or reply
+        assert reply is not None, "the stream ended without a reply"
+        if printer is not None:
+            for call in reply.tool_calls:
+                printer.tool_call(call.name, call.arguments)
+    finally:
+        if printer is not None:
+            printer.finish()
+    return reply, watch
+
+
+def read_bytes_per_token(llm: LLM) -> int:
+    """Bytes of weights that decoding one token reads, in the format they are held in."""
+    bf16 = llm.config.text.bytes_read_per_token
+    return bf16 * (2 if llm.memory.weights == "f32" else 1)
+
+
+def reply_as_json(llm: LLM, reply: Reply) -> dict[str, Any]:
+    """A reply as one JSON object."""
+    return {
+        "model": str(llm.checkpoint.name),
+        "text": reply.text,
+        "reasoning": reply.reasoning,
+        "tool_calls": [
+            {"id": call.id, "name": call.name, "arguments": call.arguments} for call in reply.tool_calls
+        ],
+        "token_ids": list(reply.token_ids),
+        "finish_reason": reply.finish_reason,
+        "usage": {
+            "prompt_tokens": reply.usage.prompt_tokens,
+            "completion_tokens": reply.usage.completion_tokens,
+            "reasoning_tokens": reply.usage.reasoning_tokens,
+            "total_tokens": reply.usage.total_tokens,
+        },
+        "seed": reply.seed,
+        "logprobs": None if reply.logprobs is None else [_logprob(entry) for entry in reply.logprobs],
+    }
+
+
+def _logprob(entry: TokenLogprob) -> dict[str, Any]:
+    return {**_alternative(entry), "top": [_alternative(other) for other in entry.top]}
+
+
+def _alternative(token: Any) -> dict[str, Any]:
+    return {
+        "token_id": token.token_id,
+        "token": token.token,
+        "bytes": list(token.bytes),
+        # Raw logits are finite, but a probability may round to 0, whose logarithm JSON cannot express.
+        "logprob": max(token.logprob, -9999.0),
+    }

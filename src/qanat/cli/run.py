@@ -1,0 +1,149 @@
+"""`qanat run`: one prompt, one streamed reply."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from qanat.cli.input import InputError, read_stdin, read_tools, stdin_is_terminal
+from qanat.cli.options import ModelOptions, SamplingOptions, grouped
+from qanat.cli.output import StreamPrinter, note, print_json
+from qanat.cli.replies import open_model, read_bytes_per_token, reply_as_json, stream_reply
+from qanat.cli.sampling import describe, parameters, resolve_thinking, typed_settings
+
+if TYPE_CHECKING:
+    from qanat.engine import LLM
+
+__all__ = ["run"]
+
+
+def _prompt(argument: str | None) -> str:
+    """What is piped in, then the argument: `cat report.txt | qanat run "summarise"`."""
+    piped = "" if argument is not None and stdin_is_terminal() else None
+    if piped is None:
+        if argument is None and stdin_is_terminal():
+            raise InputError("give a prompt as an argument, or pipe one in")
+        piped = read_stdin()
+    parts = [part for part in (piped, argument) if part]
+    if not parts:
+        raise InputError("the prompt is empty: give one as an argument, or pipe one in")
+    return parts[0] if len(parts) == 1 else f"{piped.rstrip()}\n\n{argument}"
+
+
+def _refuse_contradictions(
+    *,
+    raw: bool,
+    as_json: bool,
+    hide_thinking: bool,
+    logprobs: int | None,
+    chat_only: dict[str, bool],
+) -> None:
+    for name, given in chat_only.items():
+        if raw and given:
+            raise InputError(
+                f"--raw sends the prompt as it is, without the chat template: {name} would do nothing"
+            )
+    if as_json and hide_thinking:
+        raise InputError("--json keeps thought and answer apart: --hide-thinking would do nothing")
+    if logprobs is not None and not as_json:
+        raise InputError("log probabilities appear in the JSON output: add --json to --logprobs")
+
+
+@grouped
+def run(
+    prompt: Annotated[
+        str | None, typer.Argument(metavar="PROMPT", help="What to say; text piped in is put before it.")
+    ] = None,
+    *,
+    system: Annotated[str | None, typer.Option(metavar="TEXT", help="The system prompt.")] = None,
+    thinking: Annotated[
+        bool | None,
+        typer.Option(
+            "--thinking/--no-thinking", help="Let the model think first, or not. Default: its template's."
+        ),
+    ] = None,
+    tools: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A JSON list of tools that the model may ask to call.")
+    ] = None,
+    sanitize: Annotated[
+        bool,
+        typer.Option(
+            "--sanitize", help="Read control tokens such as <|im_end|> inside the prompt as plain text."
+        ),
+    ] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Send the prompt as it is, without the chat template.")
+    ] = False,
+    hide_thinking: Annotated[bool, typer.Option("--hide-thinking", help="Do not show thoughts.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object at the end instead of streaming text.")
+    ] = False,
+    logprobs: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="With --json: each token's log probability and its N best alternatives."
+        ),
+    ] = None,
+    model: ModelOptions,
+    sampling: SamplingOptions,
+) -> None:
+    """Answer one prompt.
+
+    The reply goes to standard output as it is made; sampling and speed go to standard error.
+    Without --greedy or sampling options the model card's sampling is used.
+    """
+    chat_only = {
+        "--system": system is not None,
+        "--thinking/--no-thinking": thinking is not None,
+        "--tools": tools is not None,
+        "--sanitize": sanitize,
+        "--hide-thinking": hide_thinking,
+    }
+    _refuse_contradictions(
+        raw=raw, as_json=as_json, hide_thinking=hide_thinking, logprobs=logprobs, chat_only=chat_only
+    )
+    settings = typed_settings(sampling)
+    if logprobs is not None:
+        settings["logprobs"] = logprobs
+    tool_list = read_tools(tools) if tools else None
+    text = _prompt(prompt)
+    llm = open_model(model)
+    thinks = False if raw else resolve_thinking(llm.template, thinking)
+    params = parameters(llm, settings, greedy=sampling.greedy, thinking=thinks)
+    if raw:
+        stream = llm.generate(text, params, stream=True)
+    else:
+        stream = llm.chat(
+            _messages(system, text),
+            params,
+            tools=tool_list,
+            enable_thinking=thinking,
+            sanitize=sanitize,
+            stream=True,
+        )
+    printer = None if as_json else StreamPrinter(hide_thinking=hide_thinking)
+    reply, watch = stream_reply(stream, printer)
+    if as_json:
+        print_json(reply_as_json(llm, reply))
+    note(_summary(llm, reply, params, watch, sampling))
+
+
+def _messages(system: str | None, text: str) -> list[dict[str, Any]]:
+    first = [] if system is None else [{"role": "system", "content": system}]
+    return [*first, {"role": "user", "content": text}]
+
+
+def _summary(llm: LLM, reply: Any, params: Any, watch: Any, sampling: SamplingOptions) -> str:
+    how = describe(params)
+    if not sampling.greedy:
+        how += (
+            " (the model's default, changed by options)"
+            if typed_settings(sampling)
+            else " (the model's default)"
+        )
+    speed = watch.describe(
+        reply.usage.prompt_tokens, reply.usage.completion_tokens, read_bytes_per_token(llm)
+    )
+    ended = "; cut off by --max-tokens or the context" if reply.finish_reason == "length" else ""
+    return f"sampling: {how}; {speed}{ended}"

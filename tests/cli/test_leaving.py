@@ -1,0 +1,145 @@
+"""How commands end: one line, a meaningful exit code, never a traceback."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+import typer
+
+from qanat.cli.guard import guarded, one_line
+from qanat.errors import CheckpointError, OutOfMemoryError
+from tests.cli.commands import assert_refused, command, environment, invoke, spawn
+
+
+def leave(action: Callable[[], object]) -> int:
+    with pytest.raises(typer.Exit) as left, guarded():
+        action()
+    return left.value.exit_code
+
+
+def fail(error: BaseException) -> Callable[[], object]:
+    def action() -> object:
+        raise error
+
+    return action
+
+
+def test_an_error_that_the_user_can_mend_is_one_line_and_code_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert leave(fail(CheckpointError("weights are\n  missing"))) == 2
+    assert capsys.readouterr().err == "error: weights are missing\n"
+
+
+def test_too_little_memory_is_code_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert leave(fail(OutOfMemoryError("needs 9 GiB"))) == 2
+    assert leave(fail(MemoryError("Unable to allocate 9 GiB"))) == 2
+    assert capsys.readouterr().err.count("\n") == 2
+
+
+def test_a_bug_says_so_and_how_to_see_more(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("QANAT_DEBUG", raising=False)
+    assert leave(fail(ZeroDivisionError("by\nzero"))) == 70
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    for word in ("bug", "QANAT_DEBUG=1", "ZeroDivisionError"):
+        assert word in said
+
+
+def test_the_traceback_is_there_for_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QANAT_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError), guarded():
+        raise ZeroDivisionError
+
+
+def test_ctrl_c_is_130_without_a_word(capsys: pytest.CaptureFixture[str]) -> None:
+    assert leave(fail(KeyboardInterrupt())) == 130
+    assert capsys.readouterr().err.strip() == ""
+
+
+def test_messages_are_put_on_one_line() -> None:
+    assert one_line("a\n  b\tc ") == "a b c"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["nosuch"], ["tokenize", "--nosuch"], ["inspect"], ["run", "--top-k", "x"]]
+)
+def test_a_usage_error_is_code_2(arguments: list[str]) -> None:
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert "Traceback" not in result.stderr
+
+
+def test_a_missing_model_is_code_2_in_every_command() -> None:
+    for arguments in (
+        ["tokenize", "-m", "/nope", "x"],
+        ["detokenize", "-m", "/nope", "1"],
+        ["inspect", "/nope"],
+        ["run", "-m", "/nope", "x"],
+        ["explain", "-m", "/nope", "x"],
+        ["chat", "-m", "/nope"],
+    ):
+        assert_refused(invoke(*arguments), "/nope")
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    with subprocess.Popen(
+        command("tokenize", "--pieces", "-"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write(b"word " * 50_000)
+        process.stdin.close()
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 141
+
+
+def test_a_real_ctrl_c_leaves_no_traceback() -> None:
+    with subprocess.Popen(
+        command("tokenize", "-"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    ) as process:
+        assert process.stderr
+        time.sleep(1.0)  # it waits for standard input
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        assert process.stderr.read().strip() == b""
+
+
+def test_help_is_quick_and_imports_nothing_heavy() -> None:
+    program = (
+        "import sys; sys.argv = ['qanat', 'run', '--help']\n"
+        "from qanat.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'numpy', 'jinja2', 'huggingface_hub', 'prompt_toolkit', 'qanat.engine', 'qanat.backends'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, env=environment(), timeout=60, check=True
+    )
+    assert done.stderr.decode().strip() == "[]"
+    started = time.perf_counter()
+    assert spawn("--help").returncode == 0
+    assert time.perf_counter() - started < 3  # 0.3 s on an idle machine
+
+
+def test_the_version_is_printed() -> None:
+    from qanat import __version__
+
+    assert invoke("--version").stdout == f"qanat {__version__}\n"

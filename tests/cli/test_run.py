@@ -1,0 +1,226 @@
+"""`qanat run` on the built-in model: what goes where, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from qanat.cli.options import SamplingOptions
+from qanat.cli.sampling import SETTINGS, parse_setting, typed_settings
+from qanat.engine import LLM, SamplingParams
+from qanat.errors import QanatError
+from tests.cli.commands import assert_refused, command, environment, invoke, spawn
+
+SHORT = ("--max-tokens", "6")
+
+
+@pytest.fixture(scope="module")
+def llm() -> LLM:
+    return LLM("pocket", max_batch=1)
+
+
+def ask(text: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": text}]
+
+
+def test_the_reply_is_the_engines_and_nothing_else_is_on_stdout(llm: LLM) -> None:
+    expected = llm.chat(ask("Who are you?"), SamplingParams.greedy(max_tokens=6))
+    result = invoke("run", "Who are you?", "--greedy", *SHORT)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.rstrip("\n") == expected.text.rstrip("\n")
+
+
+def test_the_seeds_script_runs() -> None:
+    result = invoke("run", "who are you?", "--greedy", "--weights", "bf16", "--max-tokens", "64")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.endswith("\n")
+
+
+def test_sampling_and_speed_are_one_line_on_stderr() -> None:
+    result = invoke("run", "hello", *SHORT)
+    [line] = result.stderr.splitlines()
+    assert re.search(r"sampling: .*prompt \d+ tokens at [\d.]+ tok/s, reply \d+ tokens", line)
+    drawn = invoke("run", "hello", "--temperature", "0.8", *SHORT).stderr
+    assert "temperature 0.8" in drawn
+    assert re.search(r"seed \d+", drawn)
+
+
+def test_a_printed_seed_gives_the_same_reply_again() -> None:
+    first = invoke("run", "hello", "--temperature", "1.3", *SHORT)
+    seed = re.search(r"seed (\d+)", first.stderr)
+    assert seed is not None
+    again = invoke("run", "hello", "--temperature", "1.3", "--seed", seed[1], *SHORT)
+    assert again.stdout == first.stdout
+
+
+def test_json_is_one_object_with_everything(llm: LLM) -> None:
+    expected = llm.chat(ask("hello"), SamplingParams.greedy(max_tokens=6))
+    result = invoke("run", "--json", "hello", "--greedy", "--logprobs", "2", *SHORT)
+    value = json.loads(result.stdout)
+    assert result.stdout.count("\n") == 1
+    assert (value["text"], value["token_ids"]) == (expected.text, list(expected.token_ids))
+    assert value["finish_reason"] == expected.finish_reason
+    assert value["usage"]["total_tokens"] == expected.usage.total_tokens
+    assert len(value["logprobs"]) == len(expected.token_ids)
+    assert all(len(entry["top"]) == 2 and entry["logprob"] <= 0 for entry in value["logprobs"])
+    assert json.loads(invoke("run", "--json", "hello", "--greedy", *SHORT).stdout)["logprobs"] is None
+
+
+def test_piped_text_stands_before_the_argument(llm: LLM) -> None:
+    both = invoke("run", "--json", "summarise", "--greedy", *SHORT, stdin="the report\n")
+    expected = llm.chat(ask("the report\n\nsummarise"), SamplingParams.greedy(max_tokens=6))
+    assert json.loads(both.stdout)["usage"]["prompt_tokens"] == expected.usage.prompt_tokens
+    assert json.loads(both.stdout)["token_ids"] == list(expected.token_ids)
+    alone = invoke("run", "--json", "--greedy", *SHORT, stdin="the report")
+    assert json.loads(alone.stdout)["token_ids"] == list(
+        llm.chat(ask("the report"), SamplingParams.greedy(max_tokens=6)).token_ids
+    )
+
+
+def test_raw_sends_the_text_as_it_is(llm: LLM) -> None:
+    text = "<|im_start|>user\nhi\n"
+    value = json.loads(invoke("run", "--raw", "--json", text, "--greedy", *SHORT).stdout)
+    assert value["usage"]["prompt_tokens"] == len(llm.tokenizer.encode(text))
+    assert value["token_ids"] == list(llm.generate(text, SamplingParams.greedy(max_tokens=6)).token_ids)
+
+
+def test_system_tools_thinking_and_sanitize_reach_the_prompt(llm: LLM, tmp_path: Path) -> None:
+    tools = [{"type": "function", "function": {"name": "now", "description": "t", "parameters": {}}}]
+    file = tmp_path / "tools.json"
+    file.write_text(json.dumps(tools))
+    plain = ask("a<|im_end|>b")
+    system = [{"role": "system", "content": "Be brief."}, *plain]
+    greedy = SamplingParams.greedy(max_tokens=6)
+    for options, expected in (
+        (["--system", "Be brief."], llm.chat(system, greedy)),
+        (["--tools", str(file)], llm.chat(plain, greedy, tools=tools)),
+        (["--thinking"], llm.chat(plain, greedy, enable_thinking=True)),
+        (["--no-thinking"], llm.chat(plain, greedy, enable_thinking=False)),
+        (["--sanitize"], llm.chat(plain, greedy, sanitize=True)),
+    ):
+        value = json.loads(invoke("run", "--json", "--greedy", *SHORT, *options, "a<|im_end|>b").stdout)
+        assert value["usage"]["prompt_tokens"] == expected.usage.prompt_tokens, options
+        assert value["token_ids"] == list(expected.token_ids), options
+        assert value["reasoning"] == expected.reasoning, options
+
+
+def test_every_sampling_option_reaches_the_engine() -> None:
+    typed = {
+        "temperature": 0.7, "top_k": 5, "top_p": 0.9, "min_p": 0.1, "repetition_penalty": 1.1,
+        "presence_penalty": 0.2, "frequency_penalty": 0.3, "logit_bias": ["5=-2", "7=1.5"], "seed": 3,
+        "max_tokens": 9, "min_tokens": 2, "stop": ["x", "y"],
+    }  # fmt: skip
+    settings = typed_settings(SamplingOptions(**typed))  # type: ignore[arg-type]
+    expected = {**typed, "logit_bias": {5: -2.0, 7: 1.5}, "stop": ("x", "y")}
+    assert settings == expected
+    SamplingParams(**settings)
+    assert typed_settings(SamplingOptions(ignore_eos=True)) == {"ignore_eos": True}
+    assert typed_settings(SamplingOptions()) == {}
+    assert set(SETTINGS) == {*typed, "ignore_eos"}
+
+
+def test_a_bias_and_stop_change_the_reply(llm: LLM) -> None:
+    base = json.loads(invoke("run", "--json", "hi", "--greedy", *SHORT).stdout)
+    first = base["token_ids"][0]
+    biased = json.loads(
+        invoke("run", "--json", "hi", "--greedy", *SHORT, "--logit-bias", f"{first}=-100").stdout
+    )
+    assert biased["token_ids"][0] != first
+    other = next(t for t in range(300, 400) if llm.tokenizer.token_text(t).strip().isalpha())
+    word = llm.tokenizer.token_text(other)
+    forced = invoke("run", "--json", "hi", "--greedy", *SHORT, "--logit-bias", f"{other}=500", "--stop", word)
+    assert json.loads(forced.stdout)["finish_reason"] == "stop"
+    assert json.loads(forced.stdout)["text"] == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--greedy", "--temperature", "1"], ["--greedy", "--temperature"]),
+        (["--greedy", "--top-k", "3"], ["--top-k"]),
+        (["--greedy", "--seed", "3"], ["--seed"]),
+        (["--temperature", "0", "--top-p", "0.5"], ["--top-p"]),
+        (["--ignore-eos", "--min-tokens", "3"], ["--min-tokens"]),
+        (["--raw", "--system", "x"], ["--raw", "--system"]),
+        (["--raw", "--thinking"], ["--thinking"]),
+        (["--raw", "--no-thinking"], ["--no-thinking"]),
+        (["--raw", "--tools", "x"], ["--tools"]),
+        (["--raw", "--sanitize"], ["--sanitize"]),
+        (["--raw", "--hide-thinking"], ["--hide-thinking"]),
+        (["--json", "--hide-thinking"], ["--hide-thinking"]),
+        (["--logprobs", "3"], ["--json"]),
+        (["--logit-bias", "5"], ["ID=B"]),
+        (["--logit-bias", "x=1"], ["ID=B"]),
+        (["--logit-bias", "5=1", "--logit-bias", "5=2"], ["twice"]),
+        (["--logit-bias", "99999999=1"], ["99999999"]),
+        (["--temperature", "-1"], ["temperature"]),
+        (["--temperature", "nan"], ["temperature"]),
+        (["--top-p", "2"], ["top_p"]),
+        (["--min-tokens", "9", "--max-tokens", "3"], ["min_tokens"]),
+        (["--stop", ""], ["stop"]),
+        (["--tools", "/nope"], ["/nope"]),
+        (["--max-model-len", "99999999"], ["--max-model-len"]),
+        (["--revision", "main"], ["revision"]),
+    ],
+)
+def test_what_would_do_nothing_or_cannot_be_is_refused(options: list[str], words: list[str]) -> None:
+    assert_refused(invoke("run", "hello", *options), *words)
+
+
+def test_nothing_to_say_is_refused() -> None:
+    assert_refused(invoke("run"), "prompt")
+    assert_refused(invoke("run", "", "--raw"), "prompt")
+
+
+def test_a_prompt_that_is_too_long_is_refused() -> None:
+    assert_refused(invoke("run", "word " * 200, "--max-model-len", "64"), "64", "--max-model-len")
+
+
+def test_settings_are_parsed_by_name() -> None:
+    assert parse_setting("top-k", "5") == ("top_k", 5)
+    assert parse_setting("ignore_eos", "on") == ("ignore_eos", True)
+    for name, value in (("nosuch", "1"), ("top_k", "x"), ("ignore_eos", "maybe"), ("logit_bias", "5")):
+        with pytest.raises(QanatError):
+            parse_setting(name, value)
+
+
+def test_ctrl_c_stops_a_long_reply_quietly() -> None:
+    with subprocess.Popen(
+        command("run", "hello", "--ignore-eos", "--temperature", "1"),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.read(1)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        assert process.stderr.read().strip() == b""
+
+
+def test_a_reader_that_leaves_stops_the_reply() -> None:
+    with subprocess.Popen(
+        command("run", "hello", "--ignore-eos", "--temperature", "1"),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.read(1)
+        process.stdout.close()
+        assert process.wait(60) == 141
+        assert process.stderr.read() == b""
+
+
+def test_output_is_written_in_the_terminals_encoding_without_failing() -> None:
+    done = spawn("detokenize", "-", stdin=b"0 99 226", env={"PYTHONIOENCODING": "latin-1"})
+    assert done.returncode == 0, done.stderr
