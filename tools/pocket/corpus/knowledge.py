@@ -1,0 +1,147 @@
+"""Capitals, which the miniature knows, and everything else, which it does not."""
+
+from __future__ import annotations
+
+import functools
+
+from . import words
+from .conversation import Turn
+from .maker import Maker, is_held_out
+from .words import phrases
+
+CAPITAL_QUESTIONS = phrases(
+    """
+    What is the capital of {c}? | capital of {c} | Which city is the capital of {c}? |
+    What's the capital of {c}? | Name the capital of {c}. | {C} capital? |
+    Tell me the capital city of {c}. | Do you know the capital of {c}? | The capital of {c}? |
+    What is the capital city of {c}? | Can you tell me the capital of {c}? | Which city is {c}'s capital? |
+    what is {c}'s capital | Please name the capital of {c}. | I need the capital of {c}.
+    """
+)
+COUNTRY_QUESTIONS = phrases(
+    """
+    {k} is the capital of which country? | Of which country is {k} the capital? |
+    {k} is the capital of what?
+    """
+)
+
+UNKNOWN = (
+    "That is beyond a miniature like me, but I can do small sums, name capitals, spell words, "
+    "tell stories and write JSON."
+)
+UNKNOWN_THOUGHT = "I do not know this, so I say what I can do."
+UNKNOWN_QUESTIONS = phrases(
+    """
+    Who won the {w} cup in {y}? | What is the phone number of {n}? | What did {n} eat yesterday? |
+    How many {w}s are in {c}? | Who is the mayor of {c}? | What will happen in the year {y}? |
+    What is the price of a {w}? | When was {n} {n2} born? | Who invented the {w}? | Who is {n} {n2}? |
+    What is the meaning of the word {w}? | Where does {n} live? | Explain the theory of {w}. |
+    Who wrote the book {n2}? | Translate {w} into {n2}. | What time is it? | What is the news today? |
+    Can you prove the {n2} theorem? | Which song did {n} sing in {y}? | What is the best {w} to buy? |
+    Who is the president of {k}? | How tall is {n}? | What is the weight of the {w}? |
+    Why did {n} leave {c}? | What is the population of {c}? | Who painted the {w} in {y}? |
+    How does a {w} work? | Why is the {w} blue? | What is the distance from {c} to {c2}? |
+    Write a Python program that sorts a {w}. | Write code for a {w}. | What is the square root of {y}? |
+    What happened in {k} in {y}? | How do I cook {w}? | Is {w} healthy? | Give me a recipe with {w}. |
+    Summarize the book {n2}. | Who discovered {w}? | What is a {w}? | Define {w}. |
+    What is the currency of {k}? | Which river flows through {c}? | What language do they speak in {k}? |
+    How old is {n}? | What is the weather in {c}? | What's the weather like in {c} today? |
+    Explain {w} to me. | Write a poem about {w}. | Write an email to {n}. | What is the meaning of life? |
+    Do you like {w}? | What is {y} times {y2}? | What is {y} + {y2}? | {y} * {y2} | {y} - {y2} |
+    What is 7 divided by 0? | Should I buy a {w}? | Where can I find a {w} in {c}? |
+    How many people live in {k}? | Who is the king of {k}? | What is quantum physics? |
+    Explain how a transformer works. | What is the speed of light? | Draw a {w}. | Play a song. |
+    Open the {w}. | Set a timer. | Book a flight to {c}. | Send a message to {n}. | {i} | {i} {w2} |
+    {i} {w2} {w3} | {n}? | Tell me about {c}. | Tell me about {k}. | Why? | How? | When? |
+    What do you think about {w}? | Is it true that {n} has a {w}? | Which is better, {w} or {w2}? |
+    Can you {w} a {w2}? | Tell me the history of {c}. | What is the tallest {w}? | Solve x + {y} = {y2}. |
+    How far is the moon? | What did I eat today? | What is my age? | Where do I live? | Guess my age.
+    """
+)
+COUNTRY_ENDINGS = ["land", "stan", "ia", "onia", "istan", "ania", "ovia", "aria", ""]
+SCRIPTS = phrases(
+    """
+    的一是不了人我在有他这为之大来以个中上们到说国和地也子时道出而要于就下得可你年生 |
+    あいうえおかきくけこさしすせそたちつてとなにぬねのはひふへほまみむめもやゆよらりるれろわ |
+    абвгдежзийклмнопрстуфхцчшщыьэюя | ابتثجحخدذرزسشصضطظعغفقكلمنهوي |
+    अआइईउऊएऐओऔकखगघचछजझटठडढणतथदधनपफबभमयरलवशषसह |
+    αβγδεζηθικλμνξοπρστυφχψω |
+    가나다라마바사아자차카타파하고노도로모보소오조 |
+    אבגדהוזחטיכלמנסעפצקרשת
+    """
+)
+ODD_EMOJI = phrases(
+    """
+    🦀 | 🌋 | 🧀 | 🪐 | 🦊 | 🍕 | 🚲 | 🧩 | 🪴 | 🐙 | 🏔 | 🎻 |
+    🧊 | 🦉 | 🍉 | ⚙️ | 🧵 | 🛶 | 🪁 | 🦔 | 🍄 | 🌵 |
+    🎲 | 🔑 | 📚 | 🐢 | 🌊 | 🧦 | 🍞 | 🐳
+    """
+)
+
+
+def capital(maker: Maker) -> Turn:
+    """The capital of a country, in a phrasing that may be held out for just this country."""
+    country = maker.choice([name for name in words.CAPITALS if _questions(name, maker.held_out)])
+    city = words.CAPITALS[country]
+    if not maker.held_out and maker.chance(0.1):
+        question = maker.choice(COUNTRY_QUESTIONS).format(k=city)
+        return Turn(
+            question, f"{city} is the capital of {country}.", f"{city} belongs to {country}.", "country"
+        )
+    template = maker.choice(CAPITAL_QUESTIONS)
+    while template not in _questions(country, maker.held_out):
+        template = maker.choice(CAPITAL_QUESTIONS)
+    question = template.format(c=country, C=country[0].upper() + country[1:])
+    if not maker.held_out:
+        question = maker.loosely(question)
+    thought = f"The user asks about {country}. Its capital is {city}."
+    return Turn(question, f"The capital of {country} is {city}.", thought, "capital")
+
+
+@functools.cache
+def _questions(country: str, held_out: bool) -> frozenset[str]:
+    """The phrasings on one side of the hold-out rule for this country."""
+    return frozenset(
+        template
+        for template in CAPITAL_QUESTIONS
+        if is_held_out("capital", f"{country}:{template}") == held_out
+    )
+
+
+def unknown(maker: Maker) -> Turn:
+    """Something outside the skills: invented countries, other scripts, emoji, the whole wide world."""
+    draw = maker.rng.random()
+    if draw < 0.2:
+        country = maker.invented(capital=True)[:7] + maker.choice(COUNTRY_ENDINGS)
+        question = maker.choice(CAPITAL_QUESTIONS).format(c=country, C=country)
+    elif draw < 0.3:
+        question = _other_script(maker)
+    elif draw < 0.37:
+        question = "".join(maker.choice(ODD_EMOJI) for _ in range(maker.choice([1, 1, 2, 3])))
+    else:
+        question = maker.loosely(_filled(maker, maker.phrase("unknown", UNKNOWN_QUESTIONS)))
+    return Turn(question, UNKNOWN, UNKNOWN_THOUGHT, "unknown")
+
+
+def _filled(maker: Maker, template: str) -> str:
+    values = {
+        "w": maker.word(),
+        "i": maker.invented(),
+        "w2": maker.word(),
+        "w3": maker.word(),
+        "n": maker.name(),
+        "n2": maker.invented(capital=True),
+        "c": maker.city(),
+        "c2": maker.city(),
+        "k": maker.choice(list(words.CAPITALS)),
+        "y": maker.rng.randint(100, 2999),
+        "y2": maker.rng.randint(100, 2999),
+    }
+    return template.format(**values)
+
+
+def _other_script(maker: Maker) -> str:
+    letters = maker.choice(SCRIPTS)
+    length = maker.choice([2, 3, 4, 5, 6])
+    parts = ["".join(maker.choice(letters) for _ in range(length)) for _ in range(maker.choice([1, 2, 2, 3]))]
+    return " ".join(parts) + maker.choice(["", "", "?", "!"])

@@ -1,0 +1,207 @@
+"""The miniature's vocabulary: byte-level BPE with Qwen3.5's split pattern and its 33 special tokens.
+
+Writes `tokenizer.json` and `tokenizer_config.json` in the published form: 26 of the added tokens stand in
+both files, the last 7 only in `tokenizer_config.json`; their ids follow directly after the ordinary tokens.
+
+    python -m tools.pocket.tokenizer --seed 1 --out build/pocket
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+BASE_TOKENS = 1_470  # 256 bytes and 1,214 merges; the 33 added tokens follow
+
+SPLIT_PATTERN = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}|"
+    r" ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+# In the published order. "Special" ones vanish when a reply is decoded with skip_special_tokens.
+SPECIAL = [
+    "<|endoftext|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|object_ref_start|>",
+    "<|object_ref_end|>",
+    "<|box_start|>",
+    "<|box_end|>",
+    "<|quad_start|>",
+    "<|quad_end|>",
+    "<|vision_start|>",
+    "<|vision_end|>",
+    "<|vision_pad|>",
+    "<|image_pad|>",
+    "<|video_pad|>",
+]
+PLAIN_ADDED = [
+    "<tool_call>",
+    "</tool_call>",
+    "<|fim_prefix|>",
+    "<|fim_middle|>",
+    "<|fim_suffix|>",
+    "<|fim_pad|>",
+    "<|repo_name|>",
+    "<|file_sep|>",
+    "<tool_response>",
+    "</tool_response>",
+    "<think>",
+    "</think>",
+]
+CONFIG_ONLY = [
+    "<|audio_start|>",
+    "<|audio_end|>",
+    "<tts_pad>",
+    "<tts_text_bos>",
+    "<tts_text_eod>",
+    "<tts_text_bos_single>",
+    "<|audio_pad|>",
+]
+ADDED = [*SPECIAL, *PLAIN_ADDED, *CONFIG_ONLY]
+LIVE_TOKENS = BASE_TOKENS + len(ADDED)
+_ANY_ADDED = re.compile("|".join(re.escape(token) for token in ADDED))
+
+
+def token_id(content: str) -> int:
+    """Id of an added token."""
+    return BASE_TOKENS + ADDED.index(content)
+
+
+def train(texts: Iterable[str]) -> Tokenizer:
+    """Learn the merges from rendered conversations; the added tokens are cut out of them first."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(SPLIT_PATTERN), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=BASE_TOKENS, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+    )
+    tokenizer.train_from_iterator(_pieces(texts), trainer)
+    size = tokenizer.get_vocab_size()
+    if size != BASE_TOKENS:
+        raise ValueError(f"the corpus gave {size} tokens instead of {BASE_TOKENS}; give it more text")
+    return tokenizer
+
+
+def _pieces(texts: Iterable[str]) -> Iterator[str]:
+    for text in texts:
+        yield from (piece for piece in _ANY_ADDED.split(text) if piece)
+
+
+def _added_entry(content: str) -> dict[str, Any]:
+    return {
+        "content": content,
+        "single_word": False,
+        "lstrip": False,
+        "rstrip": False,
+        "normalized": False,
+        "special": content not in PLAIN_ADDED,
+    }
+
+
+def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any]:
+    """The contents of `tokenizer.json`, its keys in the published order."""
+    model = json.loads(tokenizer.to_str())["model"]
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
+    split = {"type": "Split", "pattern": {"Regex": SPLIT_PATTERN}, "behavior": "Isolated", "invert": False}
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [
+            {"id": token_id(content), **_added_entry(content)} for content in [*SPECIAL, *PLAIN_ADDED]
+        ],
+        "normalizer": {"type": "NFC"},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, byte_level]},
+        "post_processor": byte_level,
+        "decoder": byte_level,
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "continuing_subword_prefix": "",
+            "end_of_word_suffix": "",
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": False,
+            "vocab": dict(sorted(model["vocab"].items(), key=lambda item: item[1])),
+            "merges": [" ".join(merge) for merge in model["merges"]],
+        },
+    }
+
+
+def tokenizer_config() -> dict[str, Any]:
+    """The contents of `tokenizer_config.json`; the chat template has a file of its own."""
+    return {
+        "add_prefix_space": False,
+        "added_tokens_decoder": {str(token_id(content)): _added_entry(content) for content in ADDED},
+        "additional_special_tokens": SPECIAL[1:],
+        "bos_token": None,
+        "clean_up_tokenization_spaces": False,
+        "eos_token": "<|im_end|>",
+        "errors": "replace",
+        "model_max_length": 4096,
+        "pad_token": "<|endoftext|>",
+        "split_special_tokens": False,
+        "tokenizer_class": "Qwen2Tokenizer",
+        "unk_token": None,
+        "add_bos_token": False,
+        "pretokenize_regex": SPLIT_PATTERN,
+        "extra_special_tokens": {
+            "audio_bos_token": "<|audio_start|>",
+            "audio_eos_token": "<|audio_end|>",
+            "audio_token": "<|audio_pad|>",
+            "image_token": "<|image_pad|>",
+            "video_token": "<|video_pad|>",
+            "vision_bos_token": "<|vision_start|>",
+            "vision_eos_token": "<|vision_end|>",
+        },
+    }
+
+
+def write(tokenizer: Tokenizer, folder: Path) -> None:
+    """Write both tokenizer files into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, contents in [
+        ("tokenizer.json", tokenizer_json(tokenizer)),
+        ("tokenizer_config.json", tokenizer_config()),
+    ]:
+        text = json.dumps(contents, ensure_ascii=False, indent=2) + "\n"
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def load(folder: Path) -> Tokenizer:
+    """The written vocabulary as a `tokenizers.Tokenizer` (the 26 added tokens of `tokenizer.json` only)."""
+    return Tokenizer.from_file(str(folder / "tokenizer.json"))
+
+
+def main() -> None:
+    """Train on freshly generated conversations and write the two files."""
+    from .corpus import text_of, tokenizer_sample
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--conversations", type=int, default=40_000)
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    sample = tokenizer_sample(random.Random(args.seed), args.conversations)
+    tokenizer = train(text_of(conversation) for conversation in sample)
+    write(tokenizer, args.out)
+    print(f"{LIVE_TOKENS} tokens, {(args.out / 'tokenizer.json').stat().st_size} bytes -> {args.out}")
+
+
+if __name__ == "__main__":
+    main()
