@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import gc
+import random
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from qanat.engine import LLM, Reply, SamplingParams
+from qanat.engine import LLM, Reply, ReplyChunk, SamplingParams
 from qanat.errors import NumericalError, RequestError
 from tests.engine.tiny import scripted, write_tiny
 
 PROMPTS = [
     "Who are you?",
     "hello, what's up?",
-    "The qanat brings water a long way. " * 6,
+    "The qanat brings water a long way. " * 3,
     "x",
     "1 2 3 4 5 6 7 8 9",
     "naïve café, 你好 🙂",
 ]
-SAMPLED = SamplingParams(temperature=1.2, top_k=50, presence_penalty=0.4, seed=9, max_tokens=14, logprobs=2)
-GREEDY = SamplingParams.greedy(max_tokens=14)
+SAMPLED = SamplingParams(temperature=1.2, top_k=50, presence_penalty=0.4, seed=9, max_tokens=10, logprobs=2)
+GREEDY = SamplingParams.greedy(max_tokens=10)
 
 
 def test_a_reply_is_the_same_alone_and_in_any_crowd(llm: LLM) -> None:
@@ -140,6 +142,31 @@ def test_closing_or_dropping_a_stream_frees_its_state(llm: LLM) -> None:
             del stream
             gc.collect()
         assert llm.idle
+
+
+def test_a_storm_of_streams_leaves_every_survivor_right(llm: LLM) -> None:
+    expected = [llm.generate(p, SAMPLED) for p in PROMPTS]
+    rng = random.Random(3)
+    streams: dict[int, Iterator[ReplyChunk]] = {}
+    finished = 0
+    for turn in range(160):
+        if turn < 60 and len(streams) < 9:
+            streams[turn] = llm.generate(PROMPTS[turn % len(PROMPTS)], SAMPLED, stream=True)
+        if not streams:
+            break
+        number = rng.choice(list(streams))
+        if rng.random() < 0.08:
+            del streams[number]
+            continue
+        chunk = next(streams[number])
+        if chunk.reply is not None:
+            assert chunk.reply == expected[number % len(PROMPTS)]
+            finished += 1
+            del streams[number]
+    streams.clear()
+    gc.collect()
+    assert finished > 5
+    assert llm.idle
 
 
 def test_an_error_in_the_consumer_frees_the_state(llm: LLM) -> None:
@@ -308,7 +335,7 @@ def test_bad_parameters_are_refused(llm: LLM, params: Any, message: str) -> None
 
 def test_dead_rows_and_padding_are_never_generated(llm: LLM) -> None:
     assert llm.vocabulary.live == len(llm.tokenizer) < llm.config.text.vocab_size
-    reply = llm.generate("x", SamplingParams(temperature=100.0, seed=1, max_tokens=200, ignore_eos=True))
+    reply = llm.generate("x", SamplingParams(temperature=100.0, seed=1, max_tokens=80, ignore_eos=True))
     assert max(reply.token_ids) < llm.vocabulary.live
 
 
@@ -323,7 +350,7 @@ def test_bfloat16_weights_round_but_run(tmp_path: Path) -> None:
     folder = write_tiny(tmp_path / "m", dtype="float32")
     rounded = LLM(folder, weights="bf16", max_model_len=64)
     assert rounded.memory.weights == "bf16"
-    assert len(rounded.generate("x", GREEDY).token_ids) == 14
+    assert len(rounded.generate("x", GREEDY).token_ids) == 10
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 
 from qanat.engine.sampling_params import SamplingParams
 from qanat.errors import RequestError
+from qanat.model.batch import Batch
+from qanat.model.ops import HeadOutput
 from qanat.model.sampling import Choice
-from tests.engine.fake_model import VOCAB, FakeModel, alone, finish, logits_of, make, scheduler
+from tests.engine.fake_model import VOCAB, FakeModel, FakeState, alone, finish, logits_of, make, scheduler
 from tests.engine.fake_model import hash_of as state_of
 
 PROMPTS = [
@@ -145,6 +148,24 @@ def test_an_interrupt_ends_the_step_and_frees_everything() -> None:
     again = make([1, 2])
     finish(engine, [again])
     assert again.output.tolist() == alone([1, 2])
+
+
+def test_a_cancellation_in_the_middle_of_a_step_waits_for_its_end() -> None:
+    # As when the garbage collector closes a forgotten stream while the model computes.
+    a, b, waiting = make([1, 2], limit=30), make([3], limit=30), make([4])
+
+    class Interrupting(FakeModel):
+        def forward(self, batch: Batch, state: FakeState) -> HeadOutput[Any]:
+            if len(self.batches) == 3:
+                engine.cancel([b, waiting])
+                assert b.slot is not None  # still in use by this very step
+            return super().forward(batch, state)
+
+    engine = scheduler(Interrupting(), slots=2)
+    finish(engine, [a, b, waiting])
+    assert (b.cancelled, waiting.cancelled, waiting.output_len) == (True, True, 0)
+    assert a.output.tolist() == alone([1, 2], limit=30)
+    assert engine.idle
 
 
 def test_threads_share_the_batch_and_all_get_their_own_tokens() -> None:

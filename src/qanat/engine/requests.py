@@ -161,7 +161,7 @@ def _check_ids(params: SamplingParams, vocabulary: Vocabulary) -> None:
 def _split_stops(params: SamplingParams, tokenizer: Tokenizer) -> tuple[list[str], frozenset[int]]:
     """Stop texts to look for, and stop ids: a stop text that is a special token never shows in the text."""
     ids = set(params.stop_token_ids)
-    if not params.skip_special_tokens:
+    if not params.stops or not params.skip_special_tokens:
         return list(params.stops), frozenset(ids)
     texts = []
     special = {tokenizer.token_text(i): i for i in tokenizer.special_ids}

@@ -141,6 +141,7 @@ class Scheduler:
         self._admit()
         work = share_tokens(self._running, self._budget)
         if not work:
+            assert not self._running, "a running sequence has nothing to compute"
             assert not self._waiting, "a sequence waits although nothing runs"
             return
         try:
