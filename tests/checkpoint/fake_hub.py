@@ -21,7 +21,11 @@ class FakeHub:
         self.requests: list[tuple[str, str, str | None]] = []  # method, path, Range header
         self.refuse: tuple[int, str] | None = None  # status and X-Error-Code of every answer
         self.cut: dict[str, int] = {}  # file -> break the connection after so many bytes, once
-        self.cut_forever = False
+        self.after_cut: tuple[int, str] | None = None  # what `refuse` becomes when a connection was broken
+        self.refusal_body = b"{}"
+        self.cut_always = ""  # file -> break every connection before its first byte
+        self.ranges = True  # whether Range is understood
+        self.sha256 = False  # etags as the hub gives them to large files
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.server.daemon_threads = True
 
@@ -31,7 +35,9 @@ class FakeHub:
 
     def fetched(self) -> set[str]:
         """The files whose bytes were asked for."""
-        found = (re.search(r"/resolve/[^/]+/(.+)", path) for method, path, _ in self.requests if method == "GET")
+        found = (
+            re.search(r"/resolve/[^/]+/(.+)", path) for method, path, _ in self.requests if method == "GET"
+        )
         return {match[1] for match in found if match}
 
     def __enter__(self) -> FakeHub:
@@ -57,10 +63,10 @@ class FakeHub:
             def log_message(self, *args: object) -> None:
                 pass
 
-            def do_HEAD(self) -> None:  # noqa: N802
+            def do_HEAD(self) -> None:
                 self._answer(body=False)
 
-            def do_GET(self) -> None:  # noqa: N802
+            def do_GET(self) -> None:
                 self._answer(body=True)
 
             def _send(self, status: int, data: bytes, headers: dict[str, str], body: bool = True) -> None:
@@ -76,7 +82,7 @@ class FakeHub:
                 hub.requests.append((self.command, path, self.headers.get("Range")))
                 if hub.refuse:
                     status, code = hub.refuse
-                    self._send(status, b"{}", {"X-Error-Code": code} if code else {}, body)
+                    self._send(status, hub.refusal_body, {"X-Error-Code": code} if code else {}, body)
                     return
                 api = re.fullmatch(r"/api/models/([^/]+/[^/]+)(?:/(revision|tree)/([^/]+))?", path)
                 if api and api[1] == hub.name:
@@ -103,8 +109,9 @@ class FakeHub:
 
             def _file(self, name: str, body: bool) -> None:
                 data = hub.files[name]
+                digest = hashlib.sha256(data) if hub.sha256 else hashlib.sha1(data)
                 headers = {
-                    "ETag": f'"{hashlib.sha1(data).hexdigest()}"',
+                    "ETag": f'"{digest.hexdigest()}"',
                     "X-Repo-Commit": hub.commit,
                     "Accept-Ranges": "bytes",
                 }
@@ -113,11 +120,11 @@ class FakeHub:
                     return
                 start, status = 0, 200
                 wanted = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range") or "")
-                if wanted:
+                if wanted and hub.ranges:
                     start, status = int(wanted[1]), 206
                     headers["Content-Range"] = f"bytes {start}-{len(data) - 1}/{len(data)}"
                 part = data[start:]
-                limit = hub.cut.get(name) if hub.cut_forever else hub.cut.pop(name, None)
+                limit = 0 if hub.cut_always == name else hub.cut.pop(name, None)
                 if limit is None:
                     self._send(status, part, headers)
                     return
@@ -127,5 +134,6 @@ class FakeHub:
                 self.end_headers()
                 self.wfile.write(part[:limit])
                 self.close_connection = True
+                hub.refuse = hub.after_cut or hub.refuse
 
         return Handler

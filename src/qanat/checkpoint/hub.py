@@ -17,7 +17,14 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from qanat.checkpoint.hub_cache import cache_folder, cached_snapshot, missing_parts, repository_folder
+from qanat.checkpoint.hub_cache import (
+    cache_folder,
+    cached_snapshot,
+    missing_parts,
+    note_commit,
+    repository_folder,
+)
+from qanat.checkpoint.hub_download import download_blob
 from qanat.checkpoint.hub_messages import explain, translate
 from qanat.errors import CheckpointError, ModelNotFoundError, UnsupportedError
 
@@ -30,6 +37,8 @@ Files = Literal["all", "tokenizer"]
 
 REPLY_TIMEOUT = 5.0  # seconds the hub may take to answer the first question
 DEADLINE = 8.0  # seconds after which we stop waiting for that answer, whatever holds it up
+
+LARGE = 8_000_000  # bytes from which an interrupted file is worth resuming
 
 WANTED = ("*.json", "*.jinja", "*.safetensors")  # no .bin, .pt, .gguf, .onnx ...
 NOT_WANTED = ("*/*", "*.bin.index.json")  # only the top folder
@@ -117,36 +126,48 @@ def _ask(model: str, revision: str | None) -> ModelInfo:
 
 
 def _download(model: str, revision: str | None, info: ModelInfo, files: Files, progress: bool) -> Path:
-    from huggingface_hub import snapshot_download
+    """Fetch what is missing of a commit, file by file, the small ones first.
 
-    ignored = [*NOT_WANTED, *(WEIGHTS if files == "tokenizer" else ())]
+    One at a time, so that Ctrl-C ends it at once; every request has a time-out, which the client's own
+    function for whole repositories does not give to all of its requests.
+    """
+    if info.sha is None:
+        raise ModelNotFoundError(explain("unreachable", model, revision, "its answer names no commit"))
+    not_wanted = NOT_WANTED + (WEIGHTS if files == "tokenizer" else ())
     sizes = {
         sibling.rfilename: sibling.size or 0
         for sibling in info.siblings or ()
-        if _matches(sibling.rfilename, WANTED) and not _matches(sibling.rfilename, tuple(ignored))
+        if _matches(sibling.rfilename, WANTED) and not _matches(sibling.rfilename, not_wanted)
     }
     _refuse_other_formats(model, info, sizes, files)
-    _refuse_small_disk(model, info, sizes)
+    snapshot = repository_folder(model) / "snapshots" / info.sha
+    to_fetch = sorted((name for name in sizes if not (snapshot / name).is_file()), key=sizes.__getitem__)
+    _refuse_small_disk(model, sum(sizes[name] for name in to_fetch))
     try:
         with _progress_bars(progress):
-            # With everything in place this asks the network nothing more, but it notes the branch's commit.
-            folder = snapshot_download(
-                model,
-                revision=revision,
-                allow_patterns=list(WANTED),
-                ignore_patterns=ignored,
-                library_name="qanat",
-                etag_timeout=REPLY_TIMEOUT,
-            )
+            for name in to_fetch:
+                _download_file(model, name, info.sha, sizes[name])
     except KeyboardInterrupt:
         print(f"\nqanat: interrupted; the next download of {model} goes on from here", file=sys.stderr)
         raise
+    except CheckpointError:
+        raise
     except Exception as problem:
         raise translate(problem, model, revision) from None
-    missing = missing_parts(Path(folder), files)
+    missing = missing_parts(snapshot, files)
     if missing:
         raise CheckpointError(f"{model}: the repository is incomplete, it lacks {', '.join(missing[:3])}")
-    return Path(folder)
+    note_commit(model, revision, info.sha)
+    return snapshot
+
+
+def _download_file(model: str, name: str, commit: str, size: int) -> None:
+    from huggingface_hub import hf_hub_download
+
+    if size >= LARGE:
+        download_blob(model, name, commit, REPLY_TIMEOUT)
+    # Downloads small files; of a large one it only makes the link, as it finds the blob.
+    hf_hub_download(model, name, revision=commit, library_name="qanat", etag_timeout=REPLY_TIMEOUT)
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:
@@ -162,12 +183,10 @@ def _refuse_other_formats(model: str, info: ModelInfo, sizes: dict[str, int], fi
     raise UnsupportedError(f"{model}: the repository has {has}; qanat reads .safetensors, use another one")
 
 
-def _refuse_small_disk(model: str, info: ModelInfo, sizes: dict[str, int]) -> None:
+def _refuse_small_disk(model: str, to_fetch: int) -> None:
     """Compare what is still to be downloaded with what is free, before the first byte."""
-    snapshot = cached_snapshot(model, info.sha) if info.sha else None
-    there = {name for name in sizes if snapshot and (snapshot / name).is_file()}
     started = sum(p.stat().st_size for p in repository_folder(model).glob("blobs/*.incomplete"))
-    needed = sum(size for name, size in sizes.items() if name not in there) - started
+    needed = to_fetch - started
     folder = cache_folder()
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent

@@ -6,14 +6,17 @@ Layout (the hub client's documented one): `models--ORG--NAME/refs/BRANCH` holds 
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from qanat.checkpoint.config import ARCHITECTURES
 from qanat.checkpoint.index import INDEX, shard_names
-from qanat.checkpoint.resolve import BUILT_IN
+from qanat.checkpoint.resolve import BUILT_IN, HUB_ID
 from qanat.checkpoint.strict_json import as_one_line, read_json_file
 from qanat.errors import CheckpointError, ModelNotFoundError, UnsupportedError
 
@@ -23,6 +26,7 @@ __all__ = [
     "cached_models",
     "cached_snapshot",
     "missing_parts",
+    "note_commit",
     "remove_cached",
     "repository_folder",
 ]
@@ -68,6 +72,22 @@ def cached_snapshot(model: str, revision: str | None) -> Path | None:
             return None
     snapshot = repository / "snapshots" / commit
     return snapshot if snapshot.is_dir() else None
+
+
+def note_commit(model: str, revision: str | None, commit: str) -> None:
+    """Note which commit a branch or tag pointed to, for later use without the network.
+
+    Called when the commit is complete, so that an interrupted update leaves the older copy in use offline.
+    """
+    if revision is not None and _COMMIT.fullmatch(revision):
+        return
+    reference = repository_folder(model) / "refs" / (revision or "main")
+    with contextlib.suppress(OSError):  # a read-only cache still serves what it holds
+        if not reference.is_file() or reference.read_text(encoding="utf-8") != commit:
+            reference.parent.mkdir(parents=True, exist_ok=True)
+            partial = reference.with_name(f"{reference.name}.{os.getpid()}.partial")
+            partial.write_text(commit, encoding="utf-8")
+            partial.replace(reference)
 
 
 def missing_parts(folder: Path, files: Literal["all", "tokenizer"]) -> list[str]:
@@ -118,33 +138,22 @@ def _is_ours(snapshot: Path) -> bool:
 
 
 def remove_cached(model: str) -> int:
-    """Delete all revisions of a hub model from the cache; returns the bytes freed.
+    """Delete a hub model from the cache, unfinished downloads included; returns the bytes freed.
 
     Raises:
         ModelNotFoundError: it is not in the cache.
-        UnsupportedError: the built-in model, or a path: qanat deletes nothing but cached downloads.
+        UnsupportedError: the built-in model.
     """
     if model == BUILT_IN:
         raise UnsupportedError(f"{BUILT_IN!r} is part of qanat and cannot be removed")
-    from huggingface_hub import scan_cache_dir
-    from huggingface_hub.errors import CacheNotFound
-
-    try:
-        cache = scan_cache_dir(cache_folder())
-    except CacheNotFound:
-        cache = None
-    repos = cache.repos if cache else frozenset()
-    commits = [
-        revision.commit_hash
-        for repo in repos
-        if repo.repo_type == "model" and repo.repo_id == model
-        for revision in repo.revisions
-    ]
-    if cache is None or not commits:
-        names = sorted(repo.repo_id for repo in repos if repo.repo_type == "model")
-        there = f"it holds {', '.join(names[:8])}" if names else "it holds no model"
-        raise ModelNotFoundError(f"{as_one_line(model)} is not in the cache {cache_folder()}; {there}")
-    strategy = cache.delete_revisions(*commits)
-    freed = strategy.expected_freed_size
-    strategy.execute()
-    return int(freed)
+    folder = repository_folder(model)
+    if not HUB_ID.fullmatch(model) or ".." in model or folder.is_symlink() or not folder.is_dir():
+        cache = cache_folder()
+        prefix = "models--"
+        there = sorted(p.name[len(prefix) :].replace("--", "/", 1) for p in cache.glob(f"{prefix}*"))
+        holds = f"it holds {', '.join(there[:8])}" if there else "it holds no model"
+        raise ModelNotFoundError(f"{as_one_line(model)} is not in the cache {cache}; {holds}")
+    files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    freed = sum(path.stat().st_size for path in files)
+    shutil.rmtree(folder)
+    return freed

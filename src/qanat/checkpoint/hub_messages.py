@@ -15,10 +15,11 @@ Kind = Literal["offline", "unreachable", "refused"]
 
 
 def endpoint() -> str:
-    """Give the address of the hub in use (HF_ENDPOINT, or the public one)."""
+    """Give the address of the hub in use (HF_ENDPOINT, or the public one), without a password in it."""
     from huggingface_hub import constants
 
-    return constants.ENDPOINT
+    scheme, _, rest = constants.ENDPOINT.rpartition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}" if scheme else rest
 
 
 def explain(kind: Kind, model: str, revision: str | None, detail: str) -> str:
@@ -76,7 +77,7 @@ def _http_detail(problem: BaseException) -> str:
         return f"no such repository at {endpoint()}; check the spelling, or, if it is private, {LOGIN}"
     if status == 401:
         return (
-            f"{endpoint()} answered 401: there is no such repository, or it is private and wants a valid login; "
+            f"{endpoint()} answered 401: no such repository, or it is private and wants a valid login; "
             f"check the spelling, or {LOGIN}"
         )
     if status == 403:

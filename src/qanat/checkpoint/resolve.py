@@ -9,13 +9,13 @@ from typing import Literal
 from qanat.checkpoint.strict_json import as_one_line
 from qanat.errors import CheckpointError, ModelNotFoundError, UnsupportedError
 
-__all__ = ["BUILT_IN", "Files", "resolve_model"]
+__all__ = ["BUILT_IN", "HUB_ID", "Files", "resolve_model"]
 
 BUILT_IN = "pocket"
 Files = Literal["all", "tokenizer"]
 
 _BUILT_IN_FOLDER = Path(__file__).resolve().parent.parent / "pocket_model"
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?", re.ASCII)
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?", re.ASCII)
 
 
 def resolve_model(
@@ -60,10 +60,12 @@ def resolve_model(
         raise ModelNotFoundError(f"{as_one_line(name)}: no such home folder") from None
     except OSError as problem:  # a name too long for the system, an unreadable parent
         raise ModelNotFoundError(f"{as_one_line(name)}: {problem.strerror or problem}") from None
-    if isinstance(model, Path) or not _HUB_ID.fullmatch(name) or "--" in name or ".." in name:
+    if isinstance(model, Path) or not HUB_ID.fullmatch(name) or "--" in name or ".." in name:
         raise ModelNotFoundError(
             f"{as_one_line(name)}: there is no such folder, and it is no hub id (like Qwen/Qwen3.5-0.8B)"
         )
+    if revision is not None and (not revision.isprintable() or ".." in revision or not revision.strip("/ ")):
+        raise ModelNotFoundError(f"{name}: {as_one_line(revision)} is no name of a branch, tag or commit")
     from qanat.checkpoint.hub import fetch  # which needs BUILT_IN of this module
 
     return fetch(name, revision=revision, offline=offline, files=files)
