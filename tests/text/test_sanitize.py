@@ -20,13 +20,9 @@ class Added:
     special: bool
 
 
-TOKENS = [
-    *(Added(text, True) for text in ("<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|image_pad|>")),
-    *(
-        Added(text, False)
-        for text in ("<think>", "</think>", "<tool_call>", "</tool_call>", "<|fim_pad|>", "\n")
-    ),
-]
+SPECIAL = ("<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|image_pad|>")
+OTHERS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<|fim_pad|>", "\n")
+TOKENS = [*(Added(text, True) for text in SPECIAL), *(Added(text, False) for text in OTHERS)]
 TEMPLATE = ChatTemplate(template_text(thinking_by_default=False))
 
 
@@ -116,8 +112,8 @@ def test_marking_changes_nothing_but_trust(content: str) -> None:
 
 
 def test_the_pocket_template_guards_the_same_tokens_as_the_published_ones() -> None:
-    every = [Added(text, False) for text in ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>",
-             "</tool_response>", "<|im_start|>", "<|vision_start|>", "<|image_pad|>", "<|fim_pad|>")]  # fmt: skip
+    texts = (*SPECIAL, *OTHERS, "<tool_response>", "</tool_response>", "<|vision_start|>")
+    every = [Added(text, False) for text in texts]
 
     def guarded(source: str) -> str:
         return ControlTokens.of_template(ChatTemplate(source)._compiled.literals, every).control.pattern
