@@ -89,3 +89,13 @@ def test_greedy_leaves_nothing_to_defaults_but_the_length() -> None:
 
 def test_a_single_stop_text_counts_as_one() -> None:
     assert SamplingParams(stop="end").stops == ("end",)
+
+
+@pytest.mark.parametrize("cut", [{"top_k": 5}, {"top_p": 0.9}, {"min_p": 0.1}])
+def test_a_cut_that_would_do_nothing_is_refused(cut: dict[str, Any]) -> None:
+    greedy, sampled = SamplingParams.greedy(), SamplingParams(temperature=0.7)
+    with pytest.raises(RequestError, match="set temperature too"):
+        SamplingParams(**cut).with_defaults(greedy)
+    assert SamplingParams(**cut).with_defaults(sampled).temperature == 0.7
+    assert SamplingParams(temperature=0.0, **cut).with_defaults(sampled).temperature == 0.0
+    assert SamplingParams(top_k=0, top_p=1.0, min_p=0.0).with_defaults(greedy) == greedy

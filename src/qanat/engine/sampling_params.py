@@ -24,6 +24,7 @@ _INHERITED = (
     "max_tokens",
     "min_tokens",
 )
+_CUTS = {"top_k": 0, "top_p": 1.0, "min_p": 0.0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +144,17 @@ class SamplingParams:
         )
 
     def with_defaults(self, defaults: SamplingParams) -> SamplingParams:
-        """Return a copy in which the inherited fields that are None are taken from `defaults`."""
+        """Return a copy in which the inherited fields that are None are taken from `defaults`.
+
+        RequestError when a cut was asked for and the inherited temperature is 0, where it would do nothing.
+        """
+        if self.temperature is None and not defaults.temperature:
+            idle = [name for name, off in _CUTS.items() if getattr(self, name) not in (None, off)]
+            if idle:
+                raise RequestError(
+                    f"{idle[0]} is set, but the default here is greedy, where it does nothing: "
+                    "set temperature too"
+                )
         missing = {name: getattr(defaults, name) for name in _INHERITED if getattr(self, name) is None}
         # What the request itself says goes first where a default contradicts it.
         if "max_tokens" in missing and (missing["max_tokens"] or math.inf) < (self.min_tokens or 0):

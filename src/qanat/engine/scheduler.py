@@ -65,7 +65,7 @@ class Scheduler:
         self._waiting: deque[Sequence] = deque()
         self._running: list[Sequence] = []
         self._cancelled: deque[Sequence] = deque()
-        self._changed = Condition()  # guards `_stepping`; notified after every step
+        self._changed = Condition()  # guards `_stepping` and the queue; notified after every step
         self._stepping = False
 
     @property
@@ -87,7 +87,8 @@ class Scheduler:
                     f"prompt and reply may take {s.total} tokens, but the state holds "
                     f"{self.pages.count * self.pages.page}; lower max_tokens or raise max_model_len"
                 )
-        self._waiting.extend(sequences)
+        with self._changed:
+            self._waiting.extend(sequences)
 
     def advance(self, ready: Callable[[], bool]) -> None:
         """Step until `ready()` is true; return at once if it is."""
@@ -172,25 +173,28 @@ class Scheduler:
             s.accept(choice)
 
     def _admit(self) -> None:
-        while self._waiting and self.slots.free:
-            s = self._waiting[0]
-            need = self.pages.pages_for(s.total)
-            if not self.pages.reserve(need):
-                return
-            self._waiting.popleft()
-            s.slot, s.reserved = self.slots.take(), need
-            self._running.append(s)
+        with self._changed:  # other threads submit meanwhile
+            while self._waiting and self.slots.free:
+                s = self._waiting[0]
+                need = self.pages.pages_for(s.total)
+                if not self.pages.reserve(need):
+                    return
+                self._waiting.popleft()
+                s.slot, s.reserved = self.slots.take(), need
+                self._running.append(s)
 
     def _release_cancelled(self) -> None:
         while self._cancelled:
             self._release(self._cancelled.popleft())
 
     def _release(self, s: Sequence) -> None:
-        if s in self._running:
-            assert s.slot is not None
-            self._running.remove(s)
-            self.slots.give_back(s.slot)
-            self.pages.give_back(s.pages, s.reserved)
-            s.slot, s.pages, s.reserved = None, [], 0
-        elif s in self._waiting:
-            self._waiting.remove(s)
+        """Take a sequence out, wherever it is, and free what it owns. Harmless when it is out already."""
+        with self._changed:
+            if s in self._running:
+                assert s.slot is not None
+                self._running.remove(s)
+                self.slots.give_back(s.slot)
+                self.pages.give_back(s.pages, s.reserved)
+                s.slot, s.pages, s.reserved = None, [], 0
+            elif s in self._waiting:
+                self._waiting.remove(s)
