@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import time
 from datetime import datetime
 from pathlib import Path
@@ -151,6 +153,16 @@ def test_data_that_contains_itself_is_refused() -> None:
     messages[0]["content"] = messages
     with pytest.raises(TemplateError, match="nested too deeply"):
         ChatTemplate("{{ messages }}").render(messages)
+    with pytest.raises(TemplateError, match="nested too deeply"):
+        has_vision(messages)
+
+
+def test_reading_replies_loads_no_template_engine_and_templates_no_arrays() -> None:
+    script = (
+        "import sys, qanat.text.dialects; assert 'jinja2' not in sys.modules;"
+        "import qanat.text.chat_template; assert 'numpy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 @pytest.mark.parametrize(

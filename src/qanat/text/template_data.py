@@ -62,7 +62,10 @@ def plain_messages(conversation: Any) -> list[dict[Any, Any]]:
         )
     if isinstance(messages[0], list | tuple) or hasattr(messages[0], "messages"):
         raise TemplateError("Render one conversation at a time: the first message is itself a conversation.")
-    return [_aliased(_message(message)) for message in messages]
+    try:
+        return [_aliased(_message(message)) for message in messages]
+    except RecursionError as error:
+        raise TemplateError("The conversation is nested too deeply.") from error
 
 
 def _message(message: Any) -> dict[Any, Any]:
