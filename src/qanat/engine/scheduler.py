@@ -71,8 +71,11 @@ class Scheduler:
     @property
     def idle(self) -> bool:
         """Whether no sequence waits or runs, and every slot and page is free."""
-        self.check_integrity()
-        return not self._waiting and not self._running
+        with self._changed:
+            if self._stepping or self._waiting or self._running:
+                return False
+            self.check_integrity()
+            return True
 
     def submit(self, sequences: Iterable[Sequence]) -> None:
         """Queue sequences.
@@ -121,8 +124,10 @@ class Scheduler:
                 self._release_cancelled()
 
     def check_integrity(self) -> None:
-        """Assert that every slot and page is free or owned by exactly one running sequence."""
+        """Assert, between two steps, that each slot and page is free or owned by one running sequence."""
         with self._changed:
+            while self._stepping:
+                self._changed.wait()
             slots = [s.slot for s in self._running]
             pages = [p for s in self._running for p in s.pages]
             assert len(set(slots)) == len(slots), "two sequences share a slot"
