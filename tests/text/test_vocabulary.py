@@ -118,6 +118,14 @@ def test_of_two_processes_the_slower_one_takes_the_others_files(
     assert len(list(tiny_build.iterdir())) == 1
 
 
+def test_a_file_missing_from_the_folder_is_put_back(tiny_build: Path) -> None:
+    config = vocabulary.real_tokenizer_folder() / "tokenizer_config.json"
+    config.unlink()
+    vocabulary.real_tokenizer_folder()
+    assert config.is_file()
+    assert len(list(tiny_build.iterdir())) == 1
+
+
 def test_the_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     monkeypatch.setenv("QANAT_CACHE", str(tmp_path / "own"))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from qanat.text.unicode_tables import WHITE_SPACE, word_characters
+from qanat.text.unicode_tables import WHITE_SPACE, is_word_character
 
 __all__ = ["AddedToken", "AddedTokenFinder", "Stretch"]
 
@@ -122,4 +122,4 @@ class AddedTokenFinder:
 
 
 def _is_word(text: str, place: int) -> bool:
-    return 0 <= place < len(text) and ord(text[place]) in word_characters()
+    return 0 <= place < len(text) and is_word_character(text[place])

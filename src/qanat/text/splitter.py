@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from qanat.errors import TokenizerError
 from qanat.text import unicode_data
-from qanat.text.unicode_tables import WHITE_SPACE, ranges
+from qanat.text.unicode_tables import WHITE_SPACE, RangeTable
 
 __all__ = ["QWEN2_PATTERN", "QWEN3_5_PATTERN", "Splitter"]
 
@@ -43,29 +43,26 @@ LONG_CONTRACTIONS = frozenset(
 )  # fmt: skip
 
 
+# Signs of code points below are remembered once looked up; above, nothing but rare marks is ever a word.
+REMEMBERED = 0x40000
+
+
 class _Signs(dict[int, str]):
-    """Code point -> sign. Ranges are kept sorted; what was looked up once is remembered."""
+    """Code point -> sign, for `str.translate`."""
 
     def __init__(self, marks_are_words: bool) -> None:
         tables = [(unicode_data.LETTERS, WORD), (unicode_data.NUMBERS, NUMBER)]
         if marks_are_words:
             tables.append((unicode_data.MARKS, WORD))
-        self._ranges = sorted((first, last, sign) for text, sign in tables for first, last in ranges(text))
-        for char in WHITE_SPACE:
-            self[ord(char)] = BLANK
+        self._table = RangeTable(*tables)
+        self.update((ord(char), BLANK) for char in WHITE_SPACE)
         for char, sign in (("\r", NEWLINE), ("\n", NEWLINE), (" ", SPACE), ("'", APOSTROPHE)):
             self[ord(char)] = sign
 
     def __missing__(self, code: int) -> str:
-        low, high = 0, len(self._ranges)
-        while low < high:
-            middle = (low + high) // 2
-            if self._ranges[middle][1] < code:
-                low = middle + 1
-            else:
-                high = middle
-        found = low < len(self._ranges) and self._ranges[low][0] <= code
-        sign = self[code] = self._ranges[low][2] if found else OTHER
+        sign = self._table.find(code) or OTHER
+        if code < REMEMBERED:
+            self[code] = sign
         return sign
 
 

@@ -6,6 +6,7 @@ token ids must not (docs/frontend.md, sections 3 and 4).
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,10 +16,11 @@ from qanat.text import unicode_data
 __all__ = [
     "WHITE_SPACE",
     "NormalizationTables",
+    "RangeTable",
     "code_points",
+    "is_word_character",
     "normalization_tables",
     "ranges",
-    "word_characters",
 ]
 
 # White_Space: what `\s` means to the splitter and to added tokens. Python's own str.isspace() adds 1C-1F.
@@ -52,10 +54,32 @@ def code_points(text: str) -> set[int]:
     return {code for first, last in ranges(text) for code in range(first, last + 1)}
 
 
+class RangeTable:
+    """Code point -> sign, kept as sorted ranges that do not overlap."""
+
+    def __init__(self, *tables: tuple[str, str]) -> None:
+        """`tables`: (ranges as in unicode_data.py, the sign of the characters in them)."""
+        items = sorted((first, last, sign) for text, sign in tables for first, last in ranges(text))
+        self._firsts = [first for first, _, _ in items]
+        self._rest = [(last, sign) for _, last, sign in items]
+
+    def find(self, code: int) -> str | None:
+        """The sign of a code point, None outside all ranges. Takes the logarithm of their number."""
+        place = bisect_right(self._firsts, code) - 1
+        if place < 0:
+            return None
+        last, sign = self._rest[place]
+        return sign if code <= last else None
+
+
 @lru_cache(maxsize=1)
-def word_characters() -> frozenset[int]:
-    """Code points of `\\w`, which `single_word` added tokens look at."""
-    return frozenset(code_points(unicode_data.WORDS))
+def _words() -> RangeTable:
+    return RangeTable((unicode_data.WORDS, "w"))
+
+
+def is_word_character(char: str) -> bool:
+    """Whether `\\w` matches a character, which is what `single_word` added tokens look at."""
+    return _words().find(ord(char)) is not None
 
 
 @dataclass(frozen=True, slots=True)

