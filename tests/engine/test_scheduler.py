@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,18 @@ from qanat.engine.sampling_params import SamplingParams
 from qanat.errors import RequestError
 from qanat.model.batch import Batch
 from qanat.model.ops import HeadOutput
-from qanat.model.sampling import Choice
-from tests.engine.fake_model import VOCAB, FakeModel, FakeState, alone, finish, logits_of, make, scheduler
+from qanat.model.sampling import Choice, SamplingRow
+from tests.engine.fake_model import (
+    VOCAB,
+    FakeModel,
+    FakeOps,
+    FakeState,
+    alone,
+    finish,
+    logits_of,
+    make,
+    scheduler,
+)
 from tests.engine.fake_model import hash_of as state_of
 
 PROMPTS = [
@@ -228,3 +239,32 @@ def test_a_stop_text_waiting_for_an_earlier_beginning_counts_at_the_end() -> Non
         assert not s.done
         s.accept(Choice(token))
     assert ("".join(p.text for p in s.pieces), s.finish_reason) == ("B", "stop")
+
+
+def test_the_sampler_sees_prompt_and_output_of_its_own_sequence() -> None:
+    seen: list[SamplingRow] = []
+
+    class Recording(FakeOps):
+        def sample(self, logits: Any, rows: Any, live_vocab: int) -> list[Choice]:
+            seen.extend(replace(r, prompt=r.prompt.copy(), output=r.output.copy()) for r in rows)
+            return super().sample(logits, rows, live_vocab)
+
+    params = SamplingParams(temperature=1.0, presence_penalty=0.5, ignore_eos=True)
+    sequences = [make(p, params, seed=i, limit=20) for i, p in enumerate(PROMPTS)]
+    finish(scheduler(FakeModel(Recording()), step_tokens=5), sequences)
+    for seed, s in enumerate(sequences):
+        rows = [row for row in seen if row.seed == seed]
+        assert [row.output_index for row in rows] == list(range(20))
+        for n, row in enumerate(rows):
+            assert row.prompt.tolist() == PROMPTS[seed]
+            assert row.output.tolist() == s.output[:n].tolist()
+
+
+def test_a_presence_penalty_forbids_repeats_of_the_reply_but_not_of_the_prompt() -> None:
+    everything = list(range(VOCAB))
+    tokens = alone(
+        everything, SamplingParams(temperature=0.0, presence_penalty=100.0, ignore_eos=True), limit=20
+    )
+    assert len(set(tokens)) == 20
+    plain = alone(everything, SamplingParams(temperature=0.0, ignore_eos=True), limit=1)
+    assert tokens[:1] == plain
