@@ -47,6 +47,7 @@ def test_links_into_a_blob_folder_are_followed_as_the_hubs_cache_needs(tmp_path:
     "shard",
     [
         "../out.safetensors",
+        "x" * 300 + ".safetensors",
         "/etc/x.safetensors",
         "a/../../x.safetensors",
         "",

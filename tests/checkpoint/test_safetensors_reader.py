@@ -87,7 +87,12 @@ REJECTED: dict[str, tuple[object, bytes, str]] = {
     "name is half a character": (
         b'{"\\ud800":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}',
         bytes(4),
-        "Unicode",
+        "half a character",
+    ),
+    "metadata is half a character": (
+        b'{"__metadata__":{"k":"\\udfff"}}',
+        b"",
+        "half a character",
     ),
 }
 

@@ -35,8 +35,8 @@ __all__ = ["fetch", "pull"]
 
 Files = Literal["all", "tokenizer"]
 
-REPLY_TIMEOUT = 5.0  # seconds the hub may take to answer the first question
-DEADLINE = 8.0  # seconds after which we stop waiting for that answer, whatever holds it up
+REPLY_TIMEOUT = 4.0  # seconds the hub may take to answer the first question
+DEADLINE = 6.0  # seconds after which we stop waiting for that answer, whatever holds it up
 
 LARGE = 8_000_000  # bytes from which an interrupted file is worth resuming
 

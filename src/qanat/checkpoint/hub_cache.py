@@ -17,7 +17,7 @@ from typing import Literal
 from qanat.checkpoint.config import ARCHITECTURES
 from qanat.checkpoint.index import INDEX, shard_names
 from qanat.checkpoint.resolve import BUILT_IN, HUB_ID
-from qanat.checkpoint.strict_json import as_one_line, read_json_file
+from qanat.checkpoint.strict_json import as_one_line, file_exists, read_json_file
 from qanat.errors import CheckpointError, ModelNotFoundError, UnsupportedError
 
 __all__ = [
@@ -93,14 +93,14 @@ def note_commit(model: str, revision: str | None, commit: str) -> None:
 def missing_parts(folder: Path, files: Literal["all", "tokenizer"]) -> list[str]:
     """Name the files that a model needs and the folder lacks; [] when it is complete."""
     needed = ["config.json", "tokenizer.json"] if files == "all" else ["tokenizer.json"]
-    missing = [name for name in needed if not (folder / name).is_file()]
+    missing = [name for name in needed if not file_exists(folder / name)]
     if files == "tokenizer":
         return missing
     try:
         shards = shard_names(folder)
     except CheckpointError:  # neither weights nor an index that could be read
         return [*missing, INDEX]
-    return missing + [name for name in shards if not (folder / name).is_file()]
+    return missing + [name for name in shards if not file_exists(folder / name)]
 
 
 def cached_models() -> list[CachedModel]:

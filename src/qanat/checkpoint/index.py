@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 
 from qanat.checkpoint.safetensors import SafetensorsFile
-from qanat.checkpoint.strict_json import as_one_line, read_json_file
+from qanat.checkpoint.strict_json import as_one_line, file_exists, read_json_file
 from qanat.errors import CheckpointError
 
 __all__ = ["INDEX", "SINGLE", "listing", "open_weights", "shard_names"]
@@ -30,11 +30,11 @@ def shard_names(folder: Path) -> list[str]:
         CheckpointError: the folder has neither `model.safetensors` nor an index, or the index is damaged or
             points out of the folder.
     """
-    if (folder / SINGLE).is_file():
+    if file_exists(folder / SINGLE):
         return [SINGLE]
-    if (folder / INDEX).is_file():
+    if file_exists(folder / INDEX):
         return sorted(set(_weight_map(folder).values()))
-    others = sorted(p.name for p in folder.iterdir() if p.suffix in {".bin", ".pt", ".pth", ".gguf"})
+    others = sorted(p.name for kind in ("bin", "pt", "pth", "gguf") for p in folder.glob(f"*.{kind}"))
     hint = f"; {others[0]} is another format, which qanat does not read" if others else ""
     raise CheckpointError(f"{folder}: it has neither {SINGLE} nor {INDEX}; copy the weights there{hint}")
 
@@ -61,7 +61,8 @@ def _stays_inside(shard: str) -> bool:
     The name is judged, not where a link leads: the hub's cache consists of links into its blob folder.
     """
     path = PurePosixPath(shard)
-    plain = not path.is_absolute() and all(part not in ("", "..", ".") for part in shard.split("/"))
+    parts = shard.split("/")
+    plain = len(shard) <= 255 and all(part not in ("", "..", ".") for part in parts)  # "": a leading slash
     return plain and shard.isprintable() and not set("\\:") & set(shard) and path.suffix == ".safetensors"
 
 
@@ -74,7 +75,7 @@ def open_weights(folder: Path) -> dict[str, SafetensorsFile]:
         SafetensorsError: a file breaks the format.
     """
     names = shard_names(folder)
-    missing = [name for name in names if not (folder / name).is_file()]
+    missing = [name for name in names if not file_exists(folder / name)]
     if missing:
         raise CheckpointError(
             f"{folder}: {len(missing)} of {len(names)} weight files are missing: {listing(missing)}; "

@@ -69,8 +69,6 @@ def _entry(name: str, value: Any, file: str) -> Entry:
     def damaged(what: str) -> SafetensorsError:
         return SafetensorsError(f"{file}: tensor {as_one_line(name)}: {what}; the file is damaged")
 
-    if any("\ud800" <= character <= "\udfff" for character in name):
-        raise damaged("its name is not valid Unicode")
     if not isinstance(value, dict):
         raise damaged("its entry is not an object")
     for field in ("dtype", "shape", "data_offsets"):

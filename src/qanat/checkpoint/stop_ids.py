@@ -12,7 +12,7 @@ from typing import Any
 
 from qanat.checkpoint.config import ModelConfig
 from qanat.checkpoint.fields import Fields
-from qanat.checkpoint.strict_json import read_json_file
+from qanat.checkpoint.strict_json import file_exists, read_json_file
 from qanat.errors import CheckpointError
 
 __all__ = ["END_TOKENS", "stop_ids"]
@@ -45,7 +45,7 @@ def _from_tokenizer(folder: Path) -> set[int]:
     settings_file, tokenizer_file = folder / "tokenizer_config.json", folder / "tokenizer.json"
     wanted = set(END_TOKENS)
     known: dict[str, int] = {}
-    if settings_file.is_file():
+    if file_exists(settings_file):
         settings = read_json_file(settings_file, CheckpointError)
         eos = settings.get("eos_token")
         eos = eos.get("content") if isinstance(eos, dict) else eos
@@ -55,7 +55,7 @@ def _from_tokenizer(folder: Path) -> set[int]:
         for key, token in decoder.items() if isinstance(decoder, dict) else ():
             if key.isascii() and key.isdecimal() and len(key) < 10 and isinstance(token, dict):
                 known[str(token.get("content"))] = int(key)
-    if not wanted <= known.keys() and tokenizer_file.is_file():  # the large file only when it is needed
+    if not wanted <= known.keys() and file_exists(tokenizer_file):  # the large file only when it is needed
         added = read_json_file(tokenizer_file, CheckpointError).get("added_tokens")
         for token in added if isinstance(added, list) else ():
             if isinstance(token, dict) and type(token.get("id")) is int and token["id"] >= 0:

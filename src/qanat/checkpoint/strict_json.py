@@ -7,12 +7,21 @@ integer. Any of these in a checkpoint is damage or an attack, so all are refused
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any, NoReturn
 
 from qanat.errors import CheckpointError
 
-__all__ = ["MAX_JSON_FILE", "MAX_NESTING", "as_one_line", "parse_json", "read_json_file", "shown"]
+__all__ = [
+    "MAX_JSON_FILE",
+    "MAX_NESTING",
+    "as_one_line",
+    "file_exists",
+    "parse_json",
+    "read_json_file",
+    "shown",
+]
 
 MAX_NESTING = 128  # the limit of the safetensors format; a config needs about 4
 MAX_DIGITS = 40  # more than any 64-bit integer or double needs
@@ -56,14 +65,38 @@ def _real(digits: str) -> float:
     return value
 
 
+def _refuse_half_characters(root: Any) -> None:
+    """Walk all strings: a lone surrogate escape makes a string that no file can hold as UTF-8."""
+    pending = [root]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
+            raise ValueError("a string holds half a character (a lone surrogate)")
+        if isinstance(value, list):
+            pending.extend(value)
+        elif isinstance(value, dict):
+            pending.extend(value)
+            pending.extend(value.values())
+
+
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
+
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 # Made once: `json.loads` with hooks builds a decoder, and its scanner, on every call.
 _DECODER = json.JSONDecoder(
     object_pairs_hook=_no_duplicates, parse_int=_integer, parse_float=_real, parse_constant=_no_constant
 )
+
+
+def file_exists(path: Path) -> bool:
+    """Whether a regular file is there; a name too long or a closed folder counts as absent."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def parse_json(data: bytes, what: str, error: type[CheckpointError]) -> Any:
@@ -78,7 +111,10 @@ def parse_json(data: bytes, what: str, error: type[CheckpointError]) -> Any:
         CheckpointError: (as `error`) for anything but one well-formed JSON value.
     """
     try:
-        return _DECODER.decode(data.decode("utf-8"))
+        value = _DECODER.decode(data.decode("utf-8"))
+        if _SURROGATE.search(data):
+            _refuse_half_characters(value)
+        return value
     except UnicodeDecodeError as problem:
         raise error(f"{what}: not UTF-8 text (byte {problem.start}); the file is damaged") from None
     except json.JSONDecodeError as problem:
@@ -97,7 +133,7 @@ def read_json_file(path: Path, error: type[CheckpointError]) -> dict[str, Any]:
         CheckpointError: (as `error`) when it cannot be read, is too large or is not a JSON object.
     """
     try:
-        if not path.is_file():
+        if not file_exists(path):
             raise error(f"{path}: no such file; the model folder is incomplete")
         size = path.stat().st_size
         if size > MAX_JSON_FILE:
