@@ -26,13 +26,12 @@ from numpy.typing import NDArray
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
-from tools import published_sizes as published  # noqa: E402
-from tools.random_weights import random_blocks  # noqa: E402
-from tools.tiny_models import stored_dtype  # noqa: E402
-
 from qanat.checkpoint.config import ModelConfig  # noqa: E402
 from qanat.checkpoint.names import expected_tensors  # noqa: E402
 from qanat.checkpoint.safetensors_write import TensorPlan, planned_size, write_planned  # noqa: E402
+from tools import published_sizes as published  # noqa: E402
+from tools.random_weights import random_blocks  # noqa: E402
+from tools.tiny_models import stored_dtype  # noqa: E402
 
 POCKET = ROOT / "src" / "qanat" / "pocket_model"
 SHARD_BYTES = 5_000_000_000

@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tools.random_weights import random_blocks
-
 from qanat.checkpoint.config import ModelConfig
 from qanat.checkpoint.names import ExpertLayout, expected_tensors, moe_blocks
 from qanat.checkpoint.safetensors_write import TensorPlan, write_planned
+from tools.random_weights import random_blocks
 
 TINY_TEXT: Mapping[str, Any] = {
     "vocab_size": 512,
