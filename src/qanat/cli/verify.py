@@ -21,6 +21,8 @@ __all__ = ["verify"]
 
 DIFFERENT = 1
 """Exit code when something differs."""
+SMALL = 50_000_000
+"""Parameters below which one thread computes faster than several."""
 
 
 def _require_transformers(model: str) -> None:
@@ -31,8 +33,7 @@ def _require_transformers(model: str) -> None:
     root = invocation.source_tree()
     if root is not None and (root / "Makefile").is_file():
         ways += (
-            f"; or keep them apart: make -C {root} parity-env && "
-            f"{root}/.venv-parity/bin/python -m qanat verify {model}"
+            f"; or keep them apart: make -C {root} parity-env && {root}/.venv-parity/bin/qanat verify {model}"
         )
     raise InputError(
         f"verify compares with transformers, and {' and '.join(missing)} are not in this environment; {ways}"
@@ -113,7 +114,9 @@ def _model_checks(checkpoint: Checkpoint, tokens: int, count: int) -> list[Check
     pieces = [all_logits(model, ids, step=1 if number == 0 else 7) for number, ids in enumerate(sequences)]
     del model
     note("asking transformers, float32 and float64")
-    judge = Judge(_their_model(checkpoint.path), doubled=_room_for_double(checkpoint))
+    judge = Judge(
+        _their_model(checkpoint.path, _parameters(checkpoint)), doubled=_room_for_double(checkpoint)
+    )
     stop_ids, rows = checkpoint.stop_ids, checkpoint.config.text.vocab_size
     their_replies = [
         judge.greedy(ids[:length], tokens, stop_ids, range(live, rows))
@@ -149,11 +152,13 @@ def _own_replies(
     return sequences, lengths, live, TextModel(checkpoint.config.text, checkpoint.tensors, ops)
 
 
-def _their_model(folder: Path) -> Any:
+def _their_model(folder: Path, parameters: int) -> Any:
     import torch
     from transformers import AutoModelForCausalLM
     from transformers.utils import logging
 
+    if parameters < SMALL:
+        torch.set_num_threads(1)  # threads only wait for one another; on a busy machine, for minutes
     logging.set_verbosity_error()
     logging.disable_progress_bar()
 
