@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from test_fuzz import mutate_bytes, mutate_value
-from test_safetensors_reader import REJECTED, file_of
+from test_safetensors_reader import REJECTED, file_of, tensor
 
+from qanat.checkpoint.dtypes import BITS
 from qanat.checkpoint.safetensors import SafetensorsFile, write_safetensors
 from qanat.errors import SafetensorsError
 
@@ -90,3 +91,10 @@ def test_the_library_reads_what_we_write_and_we_read_what_it_writes(tmp_path: Pa
             assert other.dtype == array.dtype
             assert other.shape == array.shape
             assert other.tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize("dtype", BITS)
+def test_the_library_knows_every_type_that_we_list(dtype: str, tmp_path: Path) -> None:
+    header = {"t": tensor([8], 0, BITS[dtype], dtype)}
+    path = file_of(tmp_path / "x.safetensors", header, bytes(BITS[dtype]))
+    assert (ours(path), theirs(path)) == ("", "")
