@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import resource
+import shlex
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import typer
@@ -106,21 +109,6 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
         assert process.wait(60) == 141
 
 
-def test_a_real_ctrl_c_leaves_no_traceback() -> None:
-    with subprocess.Popen(
-        command("tokenize", "-"),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(),
-    ) as process:
-        assert process.stderr
-        time.sleep(1.0)  # it waits for standard input
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130
-        assert process.stderr.read().strip() == b""
-
-
 def test_help_is_quick_and_imports_nothing_heavy() -> None:
     program = (
         "import sys; sys.argv = ['qanat', 'run', '--help']\n"
@@ -134,12 +122,54 @@ def test_help_is_quick_and_imports_nothing_heavy() -> None:
         [sys.executable, "-c", program], capture_output=True, env=environment(), timeout=60, check=True
     )
     assert done.stderr.decode().strip() == "[]"
-    started = time.perf_counter()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     assert spawn("--help").returncode == 0
-    assert time.perf_counter() - started < 3  # 0.3 s on an idle machine
+    # Processor time, because the machine may be busy with other tests. 0.2 s is usual.
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 1
 
 
 def test_the_version_is_printed() -> None:
     from qanat import __version__
 
     assert invoke("--version").stdout == f"qanat {__version__}\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_one_line_and_code_2() -> None:
+    done = shell("tokenize hello > /dev/full")
+    assert done.returncode == 2
+    assert done.stderr.count(b"\n") == 1
+    assert b"No space left" in done.stderr
+
+
+def test_closed_standard_streams_are_no_bug() -> None:
+    assert shell("tokenize hello >&-").returncode == 0
+    assert shell("tokenize hello <&-").stdout
+    closed = shell("chat <&-")
+    assert closed.returncode == 2
+    assert b"standard input" in closed.stderr
+
+
+def test_ctrl_c_while_starting_leaves_no_traceback() -> None:
+    for delay in (0.05, 0.15, 0.3):
+        with subprocess.Popen(
+            command("run", "hello", "--ignore-eos"),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=environment(),
+        ) as process:
+            time.sleep(delay)
+            process.send_signal(signal.SIGINT)
+            process.wait(60)
+            assert process.stderr is not None
+            said = process.stderr.read()
+            # Until Python runs our first line, the traceback is the interpreter's own.
+            assert b"Traceback" not in said or b"qanat/cli" not in said, said
+
+
+def shell(line: str) -> subprocess.CompletedProcess[bytes]:
+    program = shlex.join(command())
+    return subprocess.run(
+        ["sh", "-c", f"{program} {line}"], capture_output=True, env=environment(), timeout=60, check=False
+    )

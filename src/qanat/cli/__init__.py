@@ -14,6 +14,11 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command line on `sys.argv` and leave with its exit code."""
-    from qanat.cli.app import run
+    import sys
 
-    run()
+    try:
+        from qanat.cli.app import run
+
+        run()
+    except KeyboardInterrupt:  # before or after the guarded part: while importing, or leaving
+        sys.exit(130)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from typing import Annotated, Any
 
@@ -74,6 +75,9 @@ app.command("rm")(remove)
 
 def run() -> None:
     """Parse `sys.argv`, run the command and exit."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller (`>&-`): what is written goes nowhere
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that cannot show a character gets a substitute instead of an exception.

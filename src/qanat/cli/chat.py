@@ -11,7 +11,7 @@ from qanat.cli.chat_commands import Chat, Leave, run_command
 from qanat.cli.chat_input import Lines, PipedLines, TypedLines
 from qanat.cli.chat_state import Conversation
 from qanat.cli.guard import BAD_INPUT, report
-from qanat.cli.input import stdin_is_terminal
+from qanat.cli.input import InputError, stdin_is_terminal
 from qanat.cli.markdown import MarkdownPrinter
 from qanat.cli.options import ModelOptions, SamplingOptions, grouped
 from qanat.cli.output import StreamPrinter, is_terminal, note
@@ -41,6 +41,8 @@ def chat(
     Lines piped in are turns too: one line, one turn, and `\\` at the end joins the next line.
     """
     settings = typed_settings(sampling)
+    if sys.stdin is None or sys.stdin.closed:
+        raise InputError("there is no standard input to read turns from")
     llm = open_model(model)
     talk = Chat(
         llm,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import typer
 
@@ -30,6 +30,12 @@ def report(message: str) -> None:
     print(f"error: {pasteable(one_line(message))}", file=sys.stderr)
 
 
+def _write_nothing_more() -> None:
+    """Turn stdout away: what it still buffers must not be flushed into a broken pipe or full disk at exit."""
+    with suppress(OSError, ValueError):  # a replaced stdout (in tests) has no file descriptor
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 @contextmanager
 def guarded() -> Iterator[None]:
     """Turn what a command raises into a message and an exit code.
@@ -48,10 +54,16 @@ def guarded() -> Iterator[None]:
     except KeyboardInterrupt:
         print(file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
-    except BrokenPipeError:
-        # The reader went away (`| head`). Nothing may be flushed into the pipe again, not even at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader went away (`| head`)
+        _write_nothing_more()
         raise typer.Exit(PIPE_CLOSED) from None
+    except OSError as error:  # a full disk, a folder without permission: the caller's to mend
+        if debug:
+            raise
+        _write_nothing_more()
+        where = f"{error.filename}: " if error.filename else ""
+        report(f"{where}{error.strerror or error}")
+        raise typer.Exit(BAD_INPUT) from None
     except MemoryError as error:
         if debug:
             raise

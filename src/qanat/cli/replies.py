@@ -8,20 +8,30 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from qanat.cli.options import ModelOptions
-from qanat.cli.output import StreamPrinter
+from qanat.cli.output import StreamPrinter, bytes_text, note
 from qanat.cli.speed import Stopwatch
 
 if TYPE_CHECKING:
+    from qanat.checkpoint import Checkpoint
     from qanat.engine import LLM, Reply
     from qanat.engine.reply import TokenLogprob
+
+LARGE = 200_000_000
+"""Bytes from which loading takes long enough to be announced."""
 
 __all__ = ["Partial", "open_model", "read_bytes_per_token", "reply_as_json", "stream_reply"]
 
 
 def open_model(options: ModelOptions) -> LLM:
-    """Load a model for one conversation at a time."""
+    """Load a model for one conversation at a time; of a large one, say first what it will take."""
+    from qanat.checkpoint import load_checkpoint
     from qanat.engine import LLM
 
+    checkpoint = load_checkpoint(
+        options.model, revision=options.revision, offline=options.offline or None
+    )  # maps the files; reads no weights
+    if checkpoint.total_bytes > LARGE:
+        _announce(checkpoint, options)
     return LLM(
         options.model,
         backend=options.backend.value,
@@ -30,6 +40,20 @@ def open_model(options: ModelOptions) -> LLM:
         offline=options.offline or None,
         max_model_len=options.max_model_len,
         max_batch=1,
+    )
+
+
+def _announce(checkpoint: Checkpoint, options: ModelOptions) -> None:
+    from qanat.engine.memory import available_bytes, plan
+
+    planned = plan(
+        checkpoint.config.text, weights=options.weights.value, context=options.max_model_len, sequences=1
+    )
+    free = available_bytes()
+    room = "" if free is None else f" of {bytes_text(free)} free"
+    note(
+        f"loading {checkpoint.name}: {bytes_text(planned.estimate.total)}{room}; "
+        f"{planned.weights} weights, context up to {planned.context} tokens"
     )
 
 
