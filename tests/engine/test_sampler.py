@@ -104,6 +104,19 @@ def test_the_top_token_always_stays(cut: dict[str, Any]) -> None:
     assert (kept.tolist(), weights.tolist()) == ([1], [1.0])
 
 
+def test_a_prefix_that_holds_exactly_p_is_enough() -> None:
+    kept, _ = keep_candidates(row_of(1, 1, 1, 1), SamplingRow(temperature=1, top_p=0.5))
+    assert kept.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(("u", "token"), [(0.0, 0), (0.4999, 0), (0.5, 2), (1 - 2.0**-53, 2)])
+def test_the_token_is_the_first_whose_cumulative_weight_exceeds_u(
+    monkeypatch: pytest.MonkeyPatch, u: float, token: int
+) -> None:
+    monkeypatch.setattr("qanat.backends.reference.sampling.uniform", lambda *_: u)
+    assert one(row_of(1, -9, 1), SamplingRow(temperature=1, top_k=2)) == token
+
+
 def test_candidates_come_by_descending_logit_then_id() -> None:
     kept, _ = keep_candidates(row_of(1, 3, 2, 3, 2), SamplingRow(temperature=1))
     assert kept.tolist() == [1, 3, 2, 4, 0]

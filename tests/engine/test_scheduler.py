@@ -61,8 +61,19 @@ def test_a_crowd_gives_each_request_its_own_tokens(slots: int, step_tokens: int)
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_a_storm_of_arrivals_and_cancellations_leaves_everything_free_and_right(data: st.DataObject) -> None:
+    storm(data)
+
+
+@pytest.mark.proof
+@given(st.data())
+@settings(max_examples=400, deadline=None)
+def test_many_storms(data: st.DataObject) -> None:
+    storm(data)
+
+
+def storm(data: st.DataObject) -> None:
     engine = scheduler(
         slots=data.draw(st.integers(1, 4)),
         pages=data.draw(st.integers(10, 24)),

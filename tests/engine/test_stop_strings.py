@@ -71,3 +71,8 @@ def test_include_keeps_the_stop_text_and_nothing_after() -> None:
 
 def test_without_stops_everything_passes_at_once() -> None:
     assert StopStrings([]).feed("abc") == "abc"
+
+
+def test_a_longer_text_with_the_same_beginning_is_not_waited_for() -> None:
+    watcher = StopStrings(["abc", "ab"])
+    assert (watcher.feed("xab"), watcher.matched) == ("x", "ab")
