@@ -85,6 +85,7 @@ def test_without_the_vocabulary_it_uses_the_models_own_and_says_how_to_add_it(
 def test_what_cannot_be_explained_is_refused() -> None:
     assert_refused(invoke("explain", "--revision", "main", "x"), "--revision")
     assert_refused(invoke("explain", "-m", "/nope", "x"), "/nope")
+    assert_refused(invoke("explain", "-m", "pocket", "word " * 5000), "4096")
 
 
 def test_quotes_show_line_ends_and_controls() -> None:
@@ -103,3 +104,4 @@ def test_watching_a_model_changes_nothing_and_sees_every_layer() -> None:
     assert all(np.isfinite(r.norm) and r.norm > 0 and r.change > 0 for r in watcher.readings)
     for step in (1, 3):
         assert np.array_equal(all_logits(plain, ids, step=step), expected)
+    assert np.array_equal(all_logits(plain, ids, last_only=True), expected[-1:])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,6 +63,8 @@ def save_conversation(conversation: Conversation, model: str, path: Path) -> Non
         },
         "messages": conversation.messages(),
     }
+    import tempfile  # slow to import, and only this needs it
+
     try:
         # A new file beside it, then renamed over it: a crash half-way leaves the old one as it was.
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")

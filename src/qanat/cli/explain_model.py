@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from qanat.cli.forward import Watcher, all_logits
+from qanat.cli.input import InputError
 from qanat.cli.tokenize import token_label
 
 __all__ = ["explain_model"]
@@ -33,6 +34,11 @@ def explain_model(folder: Path, prompt: str, *, named: str, own_ids: bool, top: 
     tokenizer = Tokenizer.from_folder(folder)
     ids = tokenizer.encode(prompt)
     checkpoint = load_checkpoint(folder)
+    longest = checkpoint.config.text.max_position_embeddings
+    if len(ids) > longest:
+        raise InputError(
+            f"the prompt has {len(ids)} tokens, and {named} reads at most {longest}: shorten the text"
+        )
     check(checkpoint.config.text, "f32", len(ids))
     title(
         9, "Layers", f"model {named}: the numbers that the last of {len(ids)} tokens carries, layer by layer"
@@ -42,7 +48,7 @@ def explain_model(folder: Path, prompt: str, *, named: str, own_ids: bool, top: 
         print(f"  (it has a vocabulary of its own, so its ids differ: {start})")
     watcher = Watcher(open_backend("auto", weights="f32"))
     model: Any = TextModel(checkpoint.config.text, checkpoint.tensors, watcher)
-    logits = all_logits(model, ids)[-1, : len(tokenizer)]
+    logits = all_logits(model, ids, last_only=True)[-1, : len(tokenizer)]
     _layers(watcher, checkpoint.config.text.layer_types)
     _choice(logits, tokenizer, top, title)
 

@@ -19,13 +19,16 @@ __all__ = ["Watcher", "all_logits"]
 PAGE = 16
 
 
-def all_logits(model: TextModel[Any], ids: Sequence[int], *, step: int | None = None) -> NDArray[np.float32]:
+def all_logits(
+    model: TextModel[Any], ids: Sequence[int], *, step: int | None = None, last_only: bool = False
+) -> NDArray[np.float32]:
     """Raw logits [T, V] after each of T tokens, teacher-forced.
 
     Args:
         model: the text model on any backend.
         ids: T token ids, at least one.
         step: feed so many tokens at a time, through the state; None feeds all at once.
+        last_only: keep only the last row of each step: a row of a large vocabulary is a megabyte.
     """
     tokens = np.asarray(ids, np.int32)
     pages = -(-len(tokens) // PAGE)
@@ -43,7 +46,7 @@ def all_logits(model: TextModel[Any], ids: Sequence[int], *, step: int | None = 
             page_table=np.arange(pages, dtype=np.int32)[None],
             src_slot=np.array([0 if at else FRESH], np.int32),
             dst_slot=np.zeros(1, np.int32),
-            output_rows=np.arange(len(part), dtype=np.int32),
+            output_rows=np.arange(len(part) - 1 if last_only else 0, len(part), dtype=np.int32),
         )
         rows.append(np.asarray(model.ops.to_numpy(model.forward(batch, state).logits)))
     return np.concatenate(rows)

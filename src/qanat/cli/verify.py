@@ -106,7 +106,7 @@ def _model_checks(checkpoint: Checkpoint, tokens: int, count: int) -> list[Check
     from qanat.cli.verify_checks import Judge, check_greedy, check_logits
     from qanat.cli.verify_inputs import PROMPTS
 
-    _require_memory(checkpoint)
+    _require_memory(checkpoint, tokens, count)
     note("answering with qanat, float32")
     sequences, lengths, live, model = _own_replies(checkpoint, PROMPTS[:count], tokens)
     whole = [all_logits(model, ids) for ids in sequences]
@@ -171,15 +171,17 @@ def _parameters(checkpoint: Checkpoint) -> int:
     return checkpoint.config.text.num_parameters
 
 
-def _require_memory(checkpoint: Checkpoint) -> None:
+def _require_memory(checkpoint: Checkpoint, tokens: int, prompts: int) -> None:
     from qanat.engine.memory import available_bytes
     from qanat.errors import OutOfMemoryError
 
-    # One model at a time, but what Python gives back may not reach the system at once.
-    need, free = 5 * _parameters(checkpoint), available_bytes()
+    # One model at a time, but what Python gives back may not reach the system at once. Then the logits of
+    # every position: ours twice and theirs in float32, the truth in float64.
+    logits = 20 * prompts * (tokens + 64) * checkpoint.config.text.vocab_size
+    need, free = 5 * _parameters(checkpoint) + logits, available_bytes()
     if free is not None and need > free:
         raise OutOfMemoryError(
-            f"verify holds {checkpoint.name} in float32, about {bytes_text(need)}, "
+            f"verify holds {checkpoint.name} in float32, about {bytes_text(need)} with all logits, "
             f"but only {bytes_text(free)} are free"
         )
 
@@ -188,4 +190,4 @@ def _room_for_double(checkpoint: Checkpoint) -> bool:
     from qanat.engine.memory import available_bytes
 
     free = available_bytes()
-    return free is None or 9 * _parameters(checkpoint) < free
+    return free is None or 10 * _parameters(checkpoint) < free
