@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from qanat.engine import LLM, Reply, ReplyChunk, SamplingParams
-from qanat.errors import NumericalError, RequestError
+from qanat.errors import NumericalError, RequestError, UnsupportedError
 from tests.engine.tiny import scripted, write_tiny
+from tools.tiny_models import random_checkpoint
 
 PROMPTS = [
     "Who are you?",
@@ -373,3 +374,12 @@ def test_bfloat16_weights_round_but_run(tmp_path: Path) -> None:
 def test_a_bad_engine_option_is_refused(tiny_folder: Path, options: dict[str, Any]) -> None:
     with pytest.raises(RequestError):
         LLM(tiny_folder, **options)
+
+
+def test_experts_are_refused_by_name_before_the_memory_is_weighed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random_checkpoint(tmp_path, {}, moe=True)
+    monkeypatch.setattr("qanat.engine.memory.available_bytes", lambda: 1)
+    with pytest.raises(UnsupportedError, match="mixture-of-experts"):
+        LLM(tmp_path)

@@ -19,7 +19,7 @@ from qanat.engine.requests import Vocabulary, build_generations, match_params, s
 from qanat.engine.sampling_params import SamplingParams
 from qanat.engine.scheduler import Scheduler
 from qanat.errors import OutOfMemoryError, RequestError
-from qanat.model import TextModel
+from qanat.model import TextModel, require_runnable
 from qanat.text import ChatTemplate, Tokenizer
 
 __all__ = ["LLM"]
@@ -66,8 +66,9 @@ class LLM:
                 raise RequestError(f"{name} must be a whole number from 1 up, not {value!r}")
         open_backend(backend, weights=weights)  # an unknown name is refused before any download
         self.checkpoint: Checkpoint = load_checkpoint(model, revision=revision, offline=offline)
-        self.tokenizer = Tokenizer.from_folder(self.checkpoint.path)
         config = self.checkpoint.config.text
+        require_runnable(config)  # before the memory is weighed: no machine would be large enough
+        self.tokenizer = Tokenizer.from_folder(self.checkpoint.path)
         self.memory = plan(
             config,
             weights=weights,

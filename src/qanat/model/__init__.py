@@ -7,6 +7,6 @@ Must not know: devices and memory layouts (a backend's), requests, text, or wher
 from qanat.model.batch import Batch
 from qanat.model.ops import HeadOutput, Ops
 from qanat.model.sampling import Choice, SamplingRow
-from qanat.model.text_model import TextModel
+from qanat.model.text_model import TextModel, require_runnable
 
-__all__ = ["Batch", "Choice", "HeadOutput", "Ops", "SamplingRow", "TextModel"]
+__all__ = ["Batch", "Choice", "HeadOutput", "Ops", "SamplingRow", "TextModel", "require_runnable"]

@@ -19,7 +19,7 @@ from qanat.model.batch import Batch
 from qanat.model.ops import AttentionWeights, DeltaWeights, HeadOutput, Ops
 from qanat.model.shapes import AttentionShape, DeltaShape
 
-__all__ = ["TextModel"]
+__all__ = ["TextModel", "require_runnable"]
 
 A = TypeVar("A")
 PREFIX = "model.language_model."
@@ -60,6 +60,15 @@ class AttentionLayer(Generic[A]):
     down: A
 
 
+def require_runnable(config: TextConfig) -> None:
+    """Raise UnsupportedError for an architecture that can be read but not computed yet."""
+    if config.moe is not None:
+        raise UnsupportedError(
+            f"this checkpoint has mixture-of-experts layers ({config.moe.num_experts} experts): "
+            "qanat reads, inspects and tokenizes it, but cannot run such a model yet; use a dense one"
+        )
+
+
 class TextModel(Generic[A]):
     """Qwen3.5's dense text model on one backend.
 
@@ -73,11 +82,7 @@ class TextModel(Generic[A]):
     """
 
     def __init__(self, config: TextConfig, tensors: Mapping[str, Tensor], ops: Ops[A]) -> None:
-        if config.moe is not None:
-            raise UnsupportedError(
-                f"this checkpoint has mixture-of-experts layers ({config.moe.num_experts} experts): "
-                "qanat reads, inspects and tokenizes it, but cannot run such a model yet; use a dense one"
-            )
+        require_runnable(config)
         assert config.intermediate_size is not None  # a dense configuration has one: config.py checks
         self.config = config
         self._mlp_splits = [config.intermediate_size] * 2
