@@ -1,22 +1,23 @@
 """Byte-pair encoding of one piece (docs/frontend.md, section 6; Sennrich, Haddow and Birch, 2016).
 
 Start from one token per byte. Again and again join the neighbouring pair whose merge has the lowest
-rank, the leftmost of equals, until no neighbours have a merge. A heap of candidates over a linked list
-does this in O(n log n), so a megabyte of one letter is no trap.
+rank, the leftmost of equals, until no neighbours have a merge. Short pieces, nearly all there are, are
+scanned for the best pair each time. Long ones keep their candidates in order over a linked list, so that
+time grows with the length (times its logarithm at worst) and a megabyte of one letter is no trap.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from itertools import pairwise
 from typing import NamedTuple
 
 __all__ = ["Merge", "MergeStep", "Merges"]
 
-# A pair of ids, and a candidate (rank, place), are each packed into one int: cheap to hash and compare.
-SHIFT = 32
-MASK = (1 << SHIFT) - 1
+SHIFT = 32  # a pair of ids is packed into one int: cheap to hash
+SHORT = 40  # bytes up to which scanning is the quicker way
+NEVER = 1 << 62  # the rank of a pair without a merge
 
 
 class Merge(NamedTuple):
@@ -58,40 +59,97 @@ class Merges:
         """Ids of one piece, given as its bytes. `steps` collects every merge, in the order applied."""
         byte_ids = self._byte_ids
         tokens = [byte_ids[byte] for byte in piece]
+        if len(tokens) <= SHORT:
+            return self._merge_by_scanning(tokens, steps)
+        return self._merge_in_order(tokens, steps)
+
+    def _merge_by_scanning(self, tokens: list[int], steps: list[MergeStep] | None) -> list[int]:
         ranks, results = self._ranks, self._results
-        candidates = [
-            rank << SHIFT | place
-            for place, (left, right) in enumerate(pairwise(tokens))
-            if (rank := ranks.get(left << SHIFT | right)) is not None
-        ]
-        if not candidates:
-            return tokens
-        heapify(candidates)
+        pairs = [ranks.get(left << SHIFT | right, NEVER) for left, right in pairwise(tokens)]
+        while pairs and (rank := min(pairs)) != NEVER:
+            place = pairs.index(rank)
+            merge = Merge(tokens[place], tokens[place + 1], results[rank]) if steps is not None else None
+            merged = tokens[place] = results[rank]
+            del tokens[place + 1], pairs[place]
+            if place > 0:
+                pairs[place - 1] = ranks.get(tokens[place - 1] << SHIFT | merged, NEVER)
+            if place < len(pairs):
+                pairs[place] = ranks.get(merged << SHIFT | tokens[place + 1], NEVER)
+            if steps is not None and merge is not None:
+                steps.append(MergeStep(rank, merge, tuple(tokens)))
+        return tokens
+
+    def _merge_in_order(self, tokens: list[int], steps: list[MergeStep] | None) -> list[int]:
+        ranks, results = self._ranks, self._results
+        candidates = _Candidates()
+        for place, (left, right) in enumerate(pairwise(tokens)):
+            rank = ranks.get(left << SHIFT | right)
+            if rank is not None:
+                candidates.add(rank, place)
         size = len(tokens)
         # A token absorbed by its left neighbour becomes -1; `following` skips it.
         following = list(range(1, size + 1))
         preceding = list(range(-1, size - 1))
-        while candidates:
-            candidate = heappop(candidates)
-            rank, place = candidate >> SHIFT, candidate & MASK
+        while candidate := candidates.pop():
+            rank, place = candidate
             left, after = tokens[place], following[place]
             if left < 0 or after == size or ranks.get(left << SHIFT | tokens[after]) != rank:
                 continue  # one of the two has been merged otherwise since
-            merged = results[rank]
-            right = tokens[after]
-            tokens[place], tokens[after] = merged, -1
+            merge = Merge(left, tokens[after], results[rank]) if steps is not None else None
+            merged = tokens[place] = results[rank]
+            tokens[after] = -1
             beyond = following[place] = following[after]
             if beyond < size:
                 preceding[beyond] = place
                 found = ranks.get(merged << SHIFT | tokens[beyond])
                 if found is not None:
-                    heappush(candidates, found << SHIFT | place)
+                    candidates.add(found, place)
             before = preceding[place]
             if before >= 0:
                 found = ranks.get(tokens[before] << SHIFT | merged)
                 if found is not None:
-                    heappush(candidates, found << SHIFT | before)
-            if steps is not None:
-                left_over = tuple(token for token in tokens if token >= 0)
-                steps.append(MergeStep(rank, Merge(left, right, merged), left_over))
+                    candidates.add(found, before)
+            if steps is not None and merge is not None:
+                steps.append(MergeStep(rank, merge, tuple(token for token in tokens if token >= 0)))
         return [token for token in tokens if token >= 0]
+
+
+class _Candidates:
+    """Places where a merge may apply; the lowest rank comes first, and of one rank the leftmost place.
+
+    The places of a rank nearly all arrive before the first of them is taken, and in order: a list that is
+    sorted once serves them. Those that arrive later wait in a heap beside it.
+    """
+
+    __slots__ = ("_late", "_ranks", "_waiting")
+
+    def __init__(self) -> None:
+        self._ranks: list[int] = []  # a heap
+        self._waiting: dict[int, list[int]] = {}  # rank -> places; once sorted, the leftmost is the last
+        self._late: dict[int, list[int]] = {}  # rank -> a heap of places, for ranks that have been sorted
+
+    def add(self, rank: int, place: int) -> None:
+        if rank in self._late:
+            heappush(self._late[rank], place)
+        elif rank in self._waiting:
+            self._waiting[rank].append(place)
+        else:
+            self._waiting[rank] = [place]
+            heappush(self._ranks, rank)
+
+    def pop(self) -> tuple[int, int] | None:
+        """The next (rank, place), None when there is none."""
+        while self._ranks:
+            rank = self._ranks[0]
+            waiting = self._waiting[rank]
+            late = self._late.get(rank)
+            if late is None:
+                waiting.sort(reverse=True)
+                late = self._late[rank] = []
+            if late and (not waiting or late[0] < waiting[-1]):
+                return rank, heappop(late)
+            if waiting:
+                return rank, waiting.pop()
+            heappop(self._ranks)
+            del self._waiting[rank], self._late[rank]
+        return None
