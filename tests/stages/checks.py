@@ -26,13 +26,15 @@ from qanat.text.explain import StretchStage
 from qanat.text.vocabulary import real_tokenizer_folder
 from tests.assets import GOLDEN, POCKET
 from tests.model import oracle, runs, tiny
-from tests.stages.inputs import PROMPTS, TEXTS, safetensors_files
+from tests.stages.inputs import TEXTS, safetensors_files
 from tests.text.template_cases import cases
 from tests.text.template_reference import SPECIAL_TOKENS
 from tests.text.test_template import agrees
 
 __all__ = ["STAGES", "Comparison"]
 
+REPLIES, REPLY_TOKENS = 16, 64
+"""How many recorded chats the last stage continues, and how far; tests/test_greedy_text.py does all."""
 CLOSE = 2e-4
 """Where transformers' two best logits of a reply come nearer than this, its rounding may decide (float32)."""
 
@@ -181,20 +183,20 @@ def _within(case: str, got: Any, truth: Any, recorded: dict[str, Any]) -> Compar
 
 
 def generation() -> Iterator[Comparison]:
-    """Greedy replies of the built-in model, token for token and as text."""
-    recorded = golden("stages")
+    """Greedy continuations of the built-in model, token for token, all in one batch."""
+    recorded = golden("pocket")
     weights = hashlib.sha256((POCKET / "model.safetensors").read_bytes()).hexdigest()
     if recorded["weights"] != weights:
         yield Comparison("weights", False, "the replies were recorded with other weights: run `make goldens`")
         return
-    llm = LLM(POCKET, weights="f32", max_batch=len(PROMPTS))
-    for case in recorded["replies"]:
-        messages = [{"role": "user", "content": case["prompt"]}]
-        prompt = llm.template.render(messages, add_generation_prompt=True)
-        reply = llm.generate(prompt, SamplingParams.greedy(max_tokens=48))
-        result = compare(case["prompt"], [case["ids"], case["text"]], [list(reply.token_ids), reply.text])
-        if not result.equal and case["margin"] < CLOSE:
-            result = Comparison(case["prompt"], True, f"parted at a tie of {case['margin']:.1e}")
+    chats = recorded["chats"][:REPLIES]
+    llm = LLM(POCKET, weights="f32", max_batch=REPLIES)
+    params = SamplingParams(temperature=0.0, max_tokens=REPLY_TOKENS, ignore_eos=True)
+    replies = llm.generate([chat["prompt"] for chat in chats], params)
+    for chat, reply in zip(chats, replies, strict=True):
+        result = compare(chat["text"], chat["reply"][:REPLY_TOKENS], list(reply.token_ids))
+        if not result.equal and chat["smallest margin"] < CLOSE:
+            result = Comparison(chat["text"], True, f"parted at a tie of {chat['smallest margin']:.1e}")
         yield result
 
 

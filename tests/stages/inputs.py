@@ -7,7 +7,7 @@ import random
 import struct
 from typing import Any
 
-__all__ = ["PROMPTS", "TEXTS", "safetensors_files"]
+__all__ = ["TEXTS", "safetensors_files"]
 
 TEXTS = (
     "who are you?",
@@ -42,17 +42,6 @@ TEXTS = (
     "end with spaces   ",
 )
 """The first ten are ASCII, as in the blog that the project begins with."""
-
-PROMPTS = (
-    "Who are you?",
-    "hello, what's up?",
-    "What is the capital of France?",
-    "12 + 30 = ?",
-    "Tell me a story about a well.",
-    "Repeat after me: water",
-    "Spell stone.",
-    "My name is Ada. What is my name?",
-)
 
 
 def _file(header: Any, data: bytes, *, length: int | None = None) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -33,7 +34,8 @@ def _require_transformers(model: str) -> None:
     root = invocation.source_tree()
     if root is not None and (root / "Makefile").is_file():
         ways += (
-            f"; or keep them apart: make -C {root} parity-env && {root}/.venv-parity/bin/qanat verify {model}"
+            f"; or keep them apart: make -C {quote(str(root))} parity-env && "
+            f"{quote(str(root / '.venv-parity' / 'bin' / 'qanat'))} verify {quote(model)}"
         )
     raise InputError(
         f"verify compares with transformers, and {' and '.join(missing)} are not in this environment; {ways}"
