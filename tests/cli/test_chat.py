@@ -93,6 +93,9 @@ def test_help_lists_every_command(talk: Chat) -> None:
 def test_set_changes_shows_and_restores(talk: Chat) -> None:
     assert "greedy" in run_command(talk, "/set")
     assert "0.7" in run_command(talk, "/set temperature 0.7")
+    assert "seed" not in run_command(talk, "/set temperature 0.7")  # none is drawn before it is used
+    assert "seed 5" in run_command(talk, "/set seed 5")
+    run_command(talk, "/set seed default")
     run_command(talk, "/set top-k 9")
     assert talk.params().top_k == 9
     run_command(talk, "/set top_k default")

@@ -16,7 +16,7 @@ from qanat.cli.markdown import MarkdownPrinter
 from qanat.cli.options import ModelOptions, SamplingOptions, grouped
 from qanat.cli.output import StreamPrinter, is_terminal, note
 from qanat.cli.replies import Partial, open_model, stream_reply
-from qanat.cli.sampling import describe, typed_settings
+from qanat.cli.sampling import typed_settings
 from qanat.errors import QanatError
 
 __all__ = ["chat"]
@@ -51,7 +51,7 @@ def chat(
         greedy=sampling.greedy,
         hide_thinking=hide_thinking,
     )
-    note(f"{model.model}: {describe(talk.params())}. /help lists the commands")
+    note(f"{model.model}: {talk.describe()}. /help lists the commands")
     lines: Lines = TypedLines() if stdin_is_terminal() else PipedLines()
     if not _turns(talk, lines):
         raise typer.Exit(BAD_INPUT)
@@ -123,6 +123,7 @@ def _answer(talk: Chat) -> None:
     if stopped:
         note("stopped; /regen asks again")
         return
+    talk.last_seed = params.seed
     talk.totals["replies"] += 1
     talk.totals["prompt_tokens"] += reply.usage.prompt_tokens
     talk.totals["tokens"] += reply.usage.completion_tokens

@@ -38,6 +38,13 @@ class Chat:
         default_factory=lambda: dict.fromkeys(("replies", "prompt_tokens", "tokens", "seconds"), 0)
     )
 
+    last_seed: int | None = None
+    """What the last reply was drawn with."""
+
+    def describe(self) -> str:
+        """How the next reply will be drawn; a seed only where the user has set one."""
+        return describe(self.params(), seed="seed" in self.conversation.settings)
+
     def params(self, conversation: Conversation | None = None) -> Any:
         """The SamplingParams that the next reply is drawn with."""
         of = conversation or self.conversation
@@ -74,7 +81,7 @@ def _system(chat: Chat, rest: str) -> str:
 def _set(chat: Chat, rest: str) -> str:
     name, _, value = rest.partition(" ")
     if not name:
-        return describe(chat.params()) + f"; settings: {', '.join(SETTINGS)}"
+        return chat.describe() + f"; settings: {', '.join(SETTINGS)}"
     if not value.strip():
         raise InputError("say /set NAME VALUE, or /set NAME default")
     settings = dict(chat.conversation.settings)
@@ -91,7 +98,7 @@ def _set(chat: Chat, rest: str) -> str:
     trial = dataclasses.replace(chat.conversation, settings=settings, saved=False)
     params = chat.params(trial)  # refuses what is out of range, before anything has changed
     chat.conversation = trial
-    return describe(params) + (
+    return chat.describe() + (
         f"; {field} {getattr(params, field)}" if field in settings else f"; {field} as before"
     )
 
@@ -127,7 +134,7 @@ def _think(chat: Chat, rest: str) -> str:
         )
     thinks = resolve_thinking(chat.llm.template, wishes[rest])
     chat.conversation.thinking = wishes[rest]
-    return f"the model {'thinks' if thinks else 'answers at once'}; {describe(chat.params())}"
+    return f"the model {'thinks' if thinks else 'answers at once'}; {chat.describe()}"
 
 
 def _regen(chat: Chat, rest: str) -> str:
@@ -145,9 +152,10 @@ def _regen(chat: Chat, rest: str) -> str:
 def _stats(chat: Chat, rest: str) -> str:
     t = chat.totals
     speed = f"{t['tokens'] / t['seconds']:.1f} tok/s" if t["seconds"] else "no speed yet"
+    seed = "" if chat.last_seed is None else f", last seed {chat.last_seed}"
     return (
         f"{t['replies']:.0f} replies, {t['prompt_tokens']:.0f} prompt tokens read, "
-        f"{t['tokens']:.0f} written, {speed}; next reply: {describe(chat.params())}"
+        f"{t['tokens']:.0f} written, {speed}{seed}; next reply: {chat.describe()}"
     )
 
 

@@ -126,8 +126,8 @@ def parameters(llm: LLM, settings: dict[str, Any], *, greedy: bool, thinking: bo
     return params
 
 
-def describe(params: SamplingParams) -> str:
-    """The values that shape the choice, in one line."""
+def describe(params: SamplingParams, *, seed: bool = True) -> str:
+    """The values that shape the choice, in one line; with the seed, or without one that was not used yet."""
     if not params.temperature:
         parts = ["greedy"]
     else:
@@ -137,7 +137,7 @@ def describe(params: SamplingParams) -> str:
     for name, off in (("repetition_penalty", 1.0), ("presence_penalty", 0.0), ("frequency_penalty", 0.0)):
         if getattr(params, name) != off:
             parts.append(f"{name.replace('_', ' ')} {getattr(params, name)}")
-    if params.temperature:
+    if params.temperature and seed:
         parts.append(f"seed {params.seed}")
     return ", ".join(parts)
 
