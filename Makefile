@@ -12,8 +12,8 @@ help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 demo: .venv/.core  ## Let the built-in model answer (installs into .venv the first time)
-	@$(BIN)/qanat run "Who are you?"
-	@$(BIN)/qanat run "hello, what's up?"
+	@$(BIN)/qanat run "Who are you?" </dev/null
+	@$(BIN)/qanat run "hello, what's up?" </dev/null
 	@echo "Next: $(BIN)/qanat chat    $(BIN)/qanat explain \"hello, what's up?\"    $(BIN)/qanat --help" >&2
 
 test: .venv/.dev  ## Run the tests (no download, no GPU, minutes)
