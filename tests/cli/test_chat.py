@@ -107,7 +107,10 @@ def test_set_changes_shows_and_restores(talk: Chat) -> None:
 @pytest.mark.parametrize(
     "line",
     ["/set nosuch 1", "/set temperature", "/set temperature hot", "/set temperature -1", "/set top_p 7",
-     "/set nosuch default", "/think perhaps", "/save", "/load", "/load /nope", "/regen", "/clear now", "/x"],
+     "/set nosuch default", "/think perhaps", "/save", "/load", "/load /nope", "/regen",
+     "/save a\0b", "/load a\0b", "/save ~nobody_of_that_name/x", "/load ~nobody_of_that_name/x",
+     "/save " + "x" * 300, "/load " + "x" * 300, "/save /dev/null", "/load /dev/zero", "/system \ud800",
+     "/clear now", "/x"],
 )  # fmt: skip
 def test_a_refused_command_changes_nothing(talk: Chat, line: str) -> None:
     before = (dict(talk.conversation.settings), list(talk.conversation.turns), talk.conversation.thinking)
@@ -185,13 +188,18 @@ def test_a_saved_chat_loads_as_it_was(talk: Chat, tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_chat_is_never_replaced(talk: Chat, tmp_path: Path) -> None:
     file = tmp_path / "precious.json"
-    for content in (b'{"a": 1}', b"[]", b"\xff", b""):
+    for content in (b'{"a": 1}', b"[]", b"\xff", b"", b"[" * 100_000):
         file.write_bytes(content)
         with pytest.raises(QanatError, match="not a saved chat"):
             run_command(talk, f"/save {file}")
         assert file.read_bytes() == content
     with pytest.raises(QanatError):
         run_command(talk, f"/save {tmp_path}")
+    link = tmp_path / "link"
+    link.symlink_to("nowhere")
+    with pytest.raises(QanatError):
+        run_command(talk, f"/save {link}")
+    assert link.is_symlink()
 
 
 def test_a_failed_save_leaves_the_old_file_and_no_rubbish(
@@ -227,7 +235,10 @@ def test_a_failed_save_leaves_the_old_file_and_no_rubbish(
         {"settings": {"temperature": "hot"}},
         {"settings": {"temperature": -1}},
         {"settings": {"stop": "x"}},
+        {"settings": {"temperature": 10**400}},
+        {"settings": {"top_k": 10**400}},
         {"settings": []},
+        {"thinking": 1},
         {"thinking": "yes"},
     ],
 )

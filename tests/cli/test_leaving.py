@@ -70,12 +70,18 @@ def test_messages_are_put_on_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["nosuch"], ["tokenize", "--nosuch"], ["inspect"], ["run", "--top-k", "x"]]
+    "arguments",
+    [["nosuch"], ["--nosuch"], ["tokenize", "--nosuch"], ["inspect"], ["run", "--top-k", "x"], ["list", ""]],
 )
-def test_a_usage_error_is_code_2(arguments: list[str]) -> None:
+def test_a_usage_error_is_one_line_and_code_2(arguments: list[str]) -> None:
     result = invoke(*arguments)
-    assert result.exit_code == 2
-    assert "Traceback" not in result.stderr
+    assert_refused(result, "--help")
+    assert result.stderr.count("\n") == 1
+
+
+def test_an_error_cannot_steer_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    assert leave(fail(CheckpointError("\x1b[31mred\x07 \x9b2J"))) == 2
+    assert capsys.readouterr().err == "error: \u241b[31mred\u2407 \ufffd2J\n"
 
 
 def test_a_missing_model_is_code_2_in_every_command() -> None:

@@ -121,6 +121,9 @@ def test_every_sampling_option_reaches_the_engine() -> None:
     SamplingParams(**settings)
     assert typed_settings(SamplingOptions(ignore_eos=True)) == {"ignore_eos": True}
     assert typed_settings(SamplingOptions()) == {}
+    for name, value in typed.items():  # a zero is a wish too: it switches a default of the model card off
+        if isinstance(value, int | float):
+            assert typed_settings(SamplingOptions(**{name: 0})) == {name: 0}, name  # type: ignore[arg-type]
     assert set(SETTINGS) == {*typed, "ignore_eos"}
 
 
@@ -164,6 +167,10 @@ def test_a_bias_and_stop_change_the_reply(llm: LLM) -> None:
         (["--min-tokens", "9", "--max-tokens", "3"], ["min_tokens"]),
         (["--stop", ""], ["stop"]),
         (["--tools", "/nope"], ["/nope"]),
+        (["--tools", ""], ["directory"]),
+        (["--max-tokens", "0"], ["max_tokens"]),
+        (["--greedy", "--seed", "0"], ["--seed"]),
+        (["--stop", "\ud800"], ["half a character"]),
         (["--max-model-len", "99999999"], ["--max-model-len"]),
         (["--revision", "main"], ["revision"]),
     ],

@@ -72,9 +72,13 @@ def test_special_tokens_can_be_left_out(tokenizer: Tokenizer) -> None:
     assert invoke("detokenize", "--skip-special-tokens", *ids).stdout == "a"
 
 
-@pytest.mark.parametrize("word", ["x", "1.5", "--", "²"])
+@pytest.mark.parametrize("word", ["x", "1.5", "--", "²", "9" * 19])
 def test_what_is_no_id_is_refused(word: str) -> None:
     assert_refused(invoke("detokenize", "-", stdin=f"1 {word}"), word, "not a token id")
+
+
+def test_an_endless_number_is_no_id() -> None:
+    assert_refused(invoke("detokenize", "-", stdin="9" * 5000), "not a token id")
 
 
 def test_bytes_that_are_no_text_are_refused() -> None:
@@ -151,6 +155,8 @@ def test_render_takes_a_saved_chat(tmp_path: Path) -> None:
         (b"[1]", ["list of messages"]),
         (b"[" * 100_000, ["nested"]),
         (b"\xff", ["UTF-8"]),
+        (b"[" + b"9" * 5000 + b"]", ["thousands of digits"]),
+        (b'[{"role": "user", "content": "a\\ud800"}]', ["U+D800", "no character"]),
         (b'[{"role": "user", "content": "x"}, {"role": "oracle"}]', ["Unexpected message role."]),
     ],
 )
@@ -158,6 +164,15 @@ def test_render_says_what_is_wrong_with_a_file(tmp_path: Path, content: bytes, w
     file = tmp_path / "m.json"
     file.write_bytes(content)
     assert_refused(invoke("render", str(file)), *words)
+
+
+def test_names_that_cannot_be_files_are_refused(tmp_path: Path) -> None:
+    good = written(tmp_path, MESSAGES)
+    for name in ("", "a\0b", "x" * 5000, str(tmp_path), "/dev/zero"):
+        for arguments in ((name,), (good, "--tools", name)):
+            result = invoke("render", *arguments)
+            assert result.exit_code == 2, (name[:20], result.stderr)
+            assert result.stderr.startswith("error: ")
 
 
 def test_render_refuses_what_would_do_nothing(tmp_path: Path) -> None:

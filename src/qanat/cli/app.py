@@ -28,6 +28,13 @@ __all__ = ["app", "run"]
 class GuardedGroup(TyperGroup):
     """The group of all commands; failures of any of them leave through `guarded`."""
 
+    def make_context(self, info_name: Any, args: list[str], *more: Any, **extra: Any) -> Any:
+        """Read what stands before the command's name."""
+        if not args:  # the help, which is no failure
+            return super().make_context(info_name, args, *more, **extra)
+        with guarded():
+            return super().make_context(info_name, args, *more, **extra)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the chosen command."""
         with guarded():

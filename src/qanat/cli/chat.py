@@ -11,7 +11,7 @@ from qanat.cli.chat_commands import Chat, Leave, run_command
 from qanat.cli.chat_input import Lines, PipedLines, TypedLines
 from qanat.cli.chat_state import Conversation
 from qanat.cli.guard import BAD_INPUT, report
-from qanat.cli.input import InputError, stdin_is_terminal
+from qanat.cli.input import InputError, require_text, stdin_is_terminal
 from qanat.cli.markdown import MarkdownPrinter
 from qanat.cli.options import ModelOptions, SamplingOptions, grouped
 from qanat.cli.output import StreamPrinter, is_terminal, note
@@ -43,6 +43,8 @@ def chat(
     settings = typed_settings(sampling)
     if sys.stdin is None or sys.stdin.closed:
         raise InputError("there is no standard input to read turns from")
+    if system is not None:
+        require_text(system, "--system")
     llm = open_model(model)
     talk = Chat(
         llm,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qanat.cli.chat_state import Conversation, load_conversation, save_conversation
-from qanat.cli.input import InputError
+from qanat.cli.input import InputError, require_text
 from qanat.cli.sampling import SETTINGS, describe, parameters, parse_setting, resolve_thinking
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _system(chat: Chat, rest: str) -> str:
     if rest == "":
         current = chat.conversation.system
         return "no system prompt" if current is None else f"system prompt: {current}"
-    chat.conversation.system = None if rest == "off" else rest
+    chat.conversation.system = None if rest == "off" else require_text(rest, "the system prompt")
     chat.conversation.saved = False
     return (
         "system prompt removed" if rest == "off" else "system prompt set; it holds for the whole conversation"
@@ -103,10 +103,17 @@ def _set(chat: Chat, rest: str) -> str:
     )
 
 
+def _path(name: str) -> Path:
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:  # ~somebody without a home
+        raise InputError(f"{name}: no such home folder") from None
+
+
 def _save(chat: Chat, rest: str) -> str:
     if not rest:
         raise InputError("say /save FILE")
-    path = Path(rest).expanduser()
+    path = _path(rest)
     save_conversation(chat.conversation, chat.model, path)
     return f"{len(chat.conversation.turns)} messages saved in {path}"
 
@@ -114,7 +121,7 @@ def _save(chat: Chat, rest: str) -> str:
 def _load(chat: Chat, rest: str) -> str:
     if not rest and chat.replaced is None:
         raise InputError("say /load FILE")
-    loaded = load_conversation(Path(rest).expanduser()) if rest else chat.replaced
+    loaded = load_conversation(_path(rest)) if rest else chat.replaced
     assert loaded is not None
     chat.params(loaded)  # settings in range?
     if loaded.turns:

@@ -46,10 +46,10 @@ def save_conversation(conversation: Conversation, model: str, path: Path) -> Non
 
     A file that is not a saved chat is never replaced.
     """
-    if path.exists():
+    if os.path.lexists(path):  # a link counts as itself, wherever it leads
         try:
             ours = path.is_file() and json.loads(path.read_bytes()).get("format") == FORMAT
-        except (OSError, ValueError, AttributeError):
+        except (OSError, ValueError, AttributeError, RecursionError):
             ours = False
         if not ours:
             raise InputError(f"{path} exists and is not a saved chat: give another name")
@@ -77,8 +77,9 @@ def save_conversation(conversation: Conversation, model: str, path: Path) -> Non
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+    except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{path}: cannot be written: {reason}") from None
     conversation.saved = True
 
 
@@ -89,7 +90,7 @@ def load_conversation(path: Path) -> Conversation:
         raise InputError(f'{path} is not a saved chat (no "format": "{FORMAT}")')
     thinking, settings, messages = value.get("thinking"), value.get("settings"), value.get("messages")
     if (
-        thinking not in (None, True, False)
+        not (thinking is None or isinstance(thinking, bool))
         or not isinstance(settings, dict)
         or not isinstance(messages, list)
     ):

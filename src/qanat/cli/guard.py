@@ -6,10 +6,12 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import typer
 
 from qanat.cli.invocation import pasteable
+from qanat.cli.output import visible
 from qanat.errors import QanatError
 
 __all__ = ["BAD_INPUT", "BUG", "INTERRUPTED", "PIPE_CLOSED", "guarded", "one_line", "report"]
@@ -20,14 +22,18 @@ INTERRUPTED = 130  # 128 + SIGINT
 PIPE_CLOSED = 141  # 128 + SIGPIPE, what a C program would leave with
 
 
+_USAGE = typer.BadParameter.__bases__[0]
+"""typer's error for a wrong command line; the version that typer carries inside has no public name."""
+
+
 def one_line(text: str) -> str:
     """`text` on a single line, however it was wrapped."""
     return " ".join(text.split())
 
 
 def report(message: str) -> None:
-    """Say what went wrong, on one line of stderr."""
-    print(f"error: {pasteable(one_line(message))}", file=sys.stderr)
+    """Say what went wrong, on one line of stderr; words from a model's files must not steer the terminal."""
+    print(f"error: {visible(pasteable(one_line(message)))}", file=sys.stderr)
 
 
 def _write_nothing_more() -> None:
@@ -72,9 +78,14 @@ def guarded() -> Iterator[None]:
         )
         raise typer.Exit(BAD_INPUT) from None
     except Exception as error:
-        # typer's own exceptions (usage errors, Exit) are RuntimeErrors or carry an exit code: not bugs.
-        if debug or hasattr(error, "exit_code") or isinstance(error, (typer.Abort, EOFError)):
+        # typer's own exceptions (Exit, Abort, usage errors) are no bugs.
+        if debug or isinstance(error, (typer.Exit, typer.Abort, EOFError)):
             raise
+        if isinstance(error, _USAGE):
+            usage: Any = error
+            called = usage.ctx.command_path if usage.ctx else "qanat"
+            report(f"{usage.format_message().rstrip('.')}; `{called} --help` shows the usage")
+            raise typer.Exit(BAD_INPUT) from None
         report(
             f"qanat has a bug: {type(error).__name__}: {error}. Please report it with the command you typed; "
             "QANAT_DEBUG=1 before the command shows the traceback"

@@ -9,7 +9,20 @@ from typing import Any
 
 from qanat.errors import QanatError, RequestError
 
-__all__ = ["InputError", "read_json", "read_messages", "read_stdin", "read_tools", "stdin_is_terminal"]
+__all__ = [
+    "InputError",
+    "parse_ids",
+    "read_json",
+    "read_messages",
+    "read_stdin",
+    "read_tools",
+    "require_text",
+    "stdin_is_terminal",
+]
+
+MAX_FILE = 100_000_000
+"""Bytes of the largest JSON file that is read: a device such as /dev/zero has no end."""
+MAX_ID_DIGITS = 18  # what fits 64 bits; Python refuses to read thousands
 
 
 class InputError(QanatError):
@@ -36,26 +49,47 @@ def read_stdin() -> str:
     return _text(sys.stdin.buffer.read(), "standard input")
 
 
-def read_json(name: str) -> Any:
-    """The JSON value in file `name`, or in standard input for `-`."""
-    if name == "-":
-        text, where = read_stdin(), "standard input"
-    else:
-        where = name
-        try:
-            text = _text(Path(name).read_bytes(), where)
-        except FileNotFoundError:
-            raise InputError(f"{name}: no such file") from None
-        except OSError as error:
-            raise InputError(f"{name}: {error.strerror or error}") from None
+def require_text(text: str, where: str) -> str:
+    """`text` itself, if it is made of characters: bytes that are not UTF-8 reach us as lone surrogates."""
     try:
-        return json.loads(text)
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{where} holds something that is no character (U+{ord(text[error.start]):04X}) after "
+            f"{error.start} characters: it must be UTF-8 text without halves of UTF-16 pairs"
+        ) from None
+    return text
+
+
+def _read_file(name: str) -> str:
+    try:
+        with Path(name).open("rb") as file:
+            data = file.read(MAX_FILE + 1)
+    except FileNotFoundError:
+        raise InputError(f"{name}: no such file") from None
+    except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it
+        raise InputError(f"{name}: {getattr(error, 'strerror', None) or error}") from None
+    if len(data) > MAX_FILE:
+        raise InputError(f"{name} has more than {MAX_FILE // 10**6} MB: that cannot be meant")
+    return _text(data, name)
+
+
+def read_json(name: str) -> Any:
+    """The JSON value in file `name`, or in standard input for `-`; all its strings are text."""
+    text, where = (read_stdin(), "standard input") if name == "-" else (_read_file(name), name)
+    try:
+        value = json.loads(text)
+        if "\\u" in text:  # only an escape can smuggle in half a character
+            require_text(json.dumps(value, ensure_ascii=False), where)
+        return value
     except json.JSONDecodeError as error:
         raise InputError(
             f"{where} is not JSON: {error.msg} in line {error.lineno}, column {error.colno}"
         ) from None
     except RecursionError:
         raise InputError(f"{where} is not usable JSON: nested too deeply") from None
+    except ValueError:
+        raise InputError(f"{where} is not usable JSON: a number has thousands of digits") from None
 
 
 def read_messages(name: str) -> list[dict[str, Any]]:
@@ -83,8 +117,9 @@ def parse_ids(words: list[str]) -> list[int]:
     """Token ids typed as arguments or piped in: numbers between spaces, commas or JSON brackets."""
     ids = []
     for word in " ".join(words).replace(",", " ").replace("[", " ").replace("]", " ").split():
-        if not word.isascii() or not word.isdigit():
-            raise RequestError(f"{word!r} is not a token id: ids are whole numbers from 0 up")
+        if not word.isascii() or not word.isdigit() or len(word) > MAX_ID_DIGITS:
+            shown = repr(word if len(word) <= 40 else word[:40] + "...")
+            raise RequestError(f"{shown} is not a token id: ids are whole numbers from 0 up")
         ids.append(int(word))
     return ids
 

@@ -74,8 +74,8 @@ def render(
     print_text(
         template.render(
             conversation,
-            tools=read_tools(tools) if tools else None,
-            documents=read_json(documents) if documents else None,
+            tools=None if tools is None else read_tools(tools),
+            documents=None if documents is None else read_json(documents),
             add_generation_prompt=generation_prompt is not False and not continue_final,
             continue_final_message=continue_final,
             **keywords,

@@ -106,7 +106,7 @@ def run(
     settings = typed_settings(sampling)
     if logprobs is not None:
         settings["logprobs"] = logprobs
-    tool_list = read_tools(tools) if tools else None
+    tool_list = None if tools is None else read_tools(tools)
     text = _prompt(prompt)
     llm = open_model(model)
     thinks = False if raw else resolve_thinking(llm.template, thinking)

@@ -84,10 +84,12 @@ def parse_setting(name: str, text: str) -> tuple[str, Any]:
 
 def typed_settings(options: SamplingOptions) -> dict[str, Any]:
     """The sampling options that were typed, as fields of SamplingParams; contradictions are refused."""
+    # By identity: `0 in (None, False)` is true, and a zero that was typed is not nothing.
     typed = {
-        field.name: getattr(options, field.name)
+        field.name: value
         for field in dataclasses.fields(options)
-        if field.name != "greedy" and getattr(options, field.name) not in (None, False, [])
+        if field.name != "greedy" and (value := getattr(options, field.name)) is not None
+        if value is not False and value != []
     }
     if "logit_bias" in typed:
         typed["logit_bias"] = parse_bias(typed["logit_bias"])
