@@ -134,6 +134,21 @@ def test_what_cannot_be_done_is_refused(
         llm.chat(messages, **options)
 
 
+def test_what_can_be_read_only_once_is_read_whole(llm: LLM) -> None:
+    params = SamplingParams.greedy(max_tokens=1)
+    for sanitize in (False, True):
+        listed = llm.chat(ASK, params, tools=[get_weather], documents=[{"a": "b"}], sanitize=sanitize)
+        once = llm.chat(
+            iter(ASK),
+            params,
+            tools=iter([get_weather]),
+            documents=iter([{"a": "b"}]),
+            sanitize=sanitize,  # type: ignore[arg-type]
+        )
+        assert once.usage == listed.usage
+        assert once.token_ids == listed.token_ids
+
+
 def test_the_template_refuses_in_its_own_words(llm: LLM) -> None:
     with pytest.raises(TemplateError):
         llm.chat([{"role": "nobody", "content": "x"}])

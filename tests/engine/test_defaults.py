@@ -59,6 +59,9 @@ def test_ways_of_generating_that_we_lack_are_refused_by_name() -> None:
 def test_a_senseless_value_names_the_file() -> None:
     with pytest.raises(CheckpointError, match=r"generation_config.json: top_p"):
         params_like_transformers(Model({"do_sample": True, "top_p": 3}))
+    for value in ("false", 1, []):
+        with pytest.raises(CheckpointError, match=r"generation_config.json: do_sample"):
+            params_like_transformers(Model({"do_sample": value}))
 
 
 @pytest.mark.parametrize(

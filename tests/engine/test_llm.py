@@ -311,6 +311,8 @@ def test_the_context_ends_a_reply_that_nothing_else_ends(tiny_folder: Path) -> N
         ([True], "whole numbers"),
         (7, "text or a list"),
         (b"x", "text or a list"),
+        (bytearray(b"x"), "text or a list"),
+        ([b"x"], "text or a list"),
         (None, "text or a list"),
         ([10**9], "token id 1000000000"),
         ([-1], "token id -1"),
@@ -323,6 +325,8 @@ def test_a_bad_prompt_is_refused_before_anything_runs(llm: LLM, prompt: Any, mes
         with pytest.raises(RequestError, match=message) as error:
             llm.generate(prompt, stream=stream)
         assert "\n" not in str(error.value)
+    with pytest.raises(RequestError, match="token id"):
+        llm.generate([10**5000])  # Python refuses to print it
 
 
 @pytest.mark.parametrize(
@@ -369,6 +373,11 @@ def test_bfloat16_weights_round_but_run(tmp_path: Path) -> None:
         {"step_tokens": 0},
         {"max_model_len": 10**7},
         {"max_model_len": 0},
+        {"max_model_len": True},
+        {"max_model_len": 64.0},
+        {"max_model_len": 10**400},
+        {"max_batch": 10**400},
+        {"step_tokens": 10**400},
     ],
 )
 def test_a_bad_engine_option_is_refused(tiny_folder: Path, options: dict[str, Any]) -> None:

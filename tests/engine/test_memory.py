@@ -40,6 +40,9 @@ def test_too_little_memory_says_what_is_needed_and_what_helps(config: TextConfig
     for part in ("needs about", "0.01 GiB are free", "max_model_len", "weights='bf16'", "a smaller model"):
         assert part in message
     assert "\n" not in message
+    with pytest.raises(OutOfMemoryError, match="max_batch") as crowd:  # what is too much is what it tells
+        plan(config, sequences=10**6, available=GIB)
+    assert float(str(crowd.value).split("needs about ")[1].split(" GiB")[0]) > 1
     check(config, "f32", 50_000, available=GIB)
 
 

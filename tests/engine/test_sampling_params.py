@@ -9,6 +9,11 @@ import pytest
 from qanat.engine import SamplingParams
 from qanat.errors import RequestError
 
+NUMBERS = (
+    "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
+    "seed", "max_tokens", "min_tokens", "logprobs", "n",
+)  # fmt: skip
+
 
 @pytest.mark.parametrize(
     ("field", "value"),
@@ -48,6 +53,8 @@ from qanat.errors import RequestError
         ("n", 0),
         ("n", None),
         ("ignore_eos", None),
+        ("stop", "\ud800"),
+        ("stop_token_ids", b"x"),
         ("include_stop", 1),
         ("skip_special_tokens", "yes"),
     ],
@@ -56,6 +63,17 @@ def test_a_bad_value_is_refused_by_name(field: str, value: Any) -> None:
     with pytest.raises(RequestError, match=field.split("_")[0]) as error:
         SamplingParams(**{field: value})
     assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 300
+
+
+def test_endless_numbers_are_refused_like_others() -> None:
+    endless = 10**5000  # beyond every float, and Python refuses to print it
+    values = [(name, value) for name in NUMBERS for value in (endless, -endless, float("nan"))]
+    values += [("stop_token_ids", [endless]), ("logit_bias", {endless: 1}), ("logit_bias", {1: endless})]
+    for name, value in values:
+        with pytest.raises(RequestError, match=name) as error:
+            SamplingParams(**{name: value})
+        assert len(str(error.value)) < 300
 
 
 def test_contradicting_limits_are_refused() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from qanat.engine.readers import ChatReader
+from qanat.engine.sampling_params import shown
 from qanat.errors import RequestError
 from qanat.text import ChatTemplate, Tokenizer
 from qanat.text.chat_template import has_vision
@@ -62,6 +63,11 @@ def prepare_chat(
             "chat opens the assistant's turn by itself; to go on with the last message instead, give "
             "continue_final_message=True"
         )
+    # What can be read only once (a generator) is read here, for the several who look at it.
+    messages = list(messages) if isinstance(messages, Iterator) else messages
+    if tools is not None and not isinstance(tools, Iterable):
+        raise RequestError(f"tools must be a list, not {shown(tools)}")
+    tools = list(tools or ())
     picture = has_vision(messages)
     if picture is not None:
         raise RequestError(f"there is {picture}: qanat has no vision tower yet; send text only")
@@ -74,7 +80,7 @@ def prepare_chat(
     }
     if enable_thinking is not None:
         options["enable_thinking"] = enable_thinking
-    schemas = [function_schema(tool) if callable(tool) else tool for tool in tools or ()] or None
+    schemas = [function_schema(tool) if callable(tool) else tool for tool in tools] or None
     think_end = tokenizer.token_id("</think>")
     if sanitize:
         segments = template.render_segments(messages, added_tokens=tokenizer.added_tokens, **options)

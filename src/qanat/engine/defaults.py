@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from qanat.checkpoint.config import ModelConfig
-from qanat.engine.sampling_params import SamplingParams
+from qanat.engine.sampling_params import SamplingParams, shown
 from qanat.errors import CheckpointError, RequestError, UnsupportedError
 
 __all__ = [
@@ -135,6 +135,10 @@ def params_like_transformers(checkpoint: DescribedModel) -> SamplingParams:
                 "remove it from the file to generate without it"
             )
     sampled = stored.get("do_sample", False)
+    if not isinstance(sampled, bool):
+        raise CheckpointError(
+            f"generation_config.json: do_sample must be true or false, not {shown(sampled)}"
+        )
     try:
         return SamplingParams(
             temperature=stored.get("temperature", 1.0) if sampled else 0.0,

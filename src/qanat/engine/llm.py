@@ -16,7 +16,7 @@ from qanat.engine.memory import PAGE, STEP_TOKENS, plan
 from qanat.engine.readers import PlainReader, Reader
 from qanat.engine.reply import Reply, ReplyChunk
 from qanat.engine.requests import Vocabulary, build_generations, match_params, split_prompts
-from qanat.engine.sampling_params import SamplingParams
+from qanat.engine.sampling_params import SamplingParams, shown
 from qanat.engine.scheduler import Scheduler
 from qanat.errors import OutOfMemoryError, RequestError
 from qanat.model import TextModel, require_runnable
@@ -61,9 +61,12 @@ class LLM:
         max_batch: int = 8,
         step_tokens: int = STEP_TOKENS,
     ) -> None:
-        for name, value in (("max_batch", max_batch), ("step_tokens", step_tokens)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise RequestError(f"{name} must be a whole number from 1 up, not {value!r}")
+        sizes = {"max_batch": max_batch, "step_tokens": step_tokens}
+        if max_model_len is not None:
+            sizes["max_model_len"] = max_model_len
+        for name, value in sizes.items():
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**31:
+                raise RequestError(f"{name} must be a whole number from 1 to {2**31 - 1}, not {shown(value)}")
         open_backend(backend, weights=weights)  # an unknown name is refused before any download
         self.checkpoint: Checkpoint = load_checkpoint(model, revision=revision, offline=offline)
         config = self.checkpoint.config.text

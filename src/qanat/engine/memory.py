@@ -116,7 +116,7 @@ def check(
     needed = estimate(config, weights, context, sequences)
     free = available_bytes() if available is None else available
     if needed.total > SHARE * free:
-        raise _too_much(needed, free, weights, context)
+        raise _too_much(needed, free, weights, context, sequences)
     return needed
 
 
@@ -163,17 +163,22 @@ def plan(
         pages = min(fits // PAGE, sequences * _round_up(chosen) // PAGE)
         held = MemoryEstimate(needed.weights, needed.state, pages * PAGE * per_token, needed.working)
         return MemoryPlan(mode, chosen, pages, held)
-    raise _too_much(estimate(config, modes[-1], least, 1), free, modes[-1], least)
+    least_held = MemoryEstimate(needed.weights, needed.state, _round_up(least) * per_token, needed.working)
+    raise _too_much(least_held, free, modes[-1], least, sequences)
 
 
 def _round_up(tokens: int) -> int:
     return -(-tokens // PAGE) * PAGE
 
 
-def _too_much(needed: MemoryEstimate, free: int, weights: str, context: int) -> OutOfMemoryError:
+def _too_much(
+    needed: MemoryEstimate, free: int, weights: str, context: int, sequences: int
+) -> OutOfMemoryError:
     helps = ["a smaller model"]
     if context > LEAST_CONTEXT:
         helps.insert(0, f"a context shorter than {context} tokens (max_model_len)")
+    if sequences > 1:
+        helps.insert(0, f"fewer than {sequences} sequences at once (max_batch)")
     if weights == "f32":
         helps.insert(0, "weights='bf16'")
     return OutOfMemoryError(

@@ -13,7 +13,7 @@ from qanat.checkpoint import Checkpoint
 from qanat.engine import sequence
 from qanat.engine.generation import Generation
 from qanat.engine.readers import Reader
-from qanat.engine.sampling_params import SamplingParams
+from qanat.engine.sampling_params import SamplingParams, shown
 from qanat.engine.stop_strings import StopStrings
 from qanat.engine.text_output import TextOutput
 from qanat.errors import RequestError
@@ -60,7 +60,7 @@ def split_prompts(prompts: Any) -> tuple[bool, list[str | list[int]]]:
         return True, [prompts]
     if isinstance(prompts, np.ndarray):
         prompts = prompts.tolist()
-    if not isinstance(prompts, Sequence) or isinstance(prompts, bytes):
+    if not isinstance(prompts, Sequence) or isinstance(prompts, bytes | bytearray | memoryview):
         raise RequestError(f"a prompt must be a text or a list of token ids, not {type(prompts).__name__}")
     if not prompts:
         raise RequestError("the prompt is empty: give a text, token ids, or a list of prompts")
@@ -76,7 +76,11 @@ def _is_id(value: object) -> bool:
 def _ids(prompt: Any) -> list[int]:
     if isinstance(prompt, np.ndarray):
         prompt = prompt.tolist()
-    if not isinstance(prompt, Sequence) or not all(_is_id(i) for i in prompt):
+    if (
+        isinstance(prompt, str | bytes | bytearray | memoryview)
+        or not isinstance(prompt, Sequence)
+        or not all(_is_id(i) for i in prompt)
+    ):
         raise RequestError("a prompt must be a text or a list of token ids (whole numbers)")
     return [int(i) for i in prompt]
 
@@ -146,7 +150,9 @@ def _check_prompt(ids: list[int], name: str, vocabulary: Vocabulary, context: in
         )
     wrong = next((i for i in ids if not 0 <= i < vocabulary.rows), None)
     if wrong is not None:
-        raise RequestError(f"{name} holds the token id {wrong}; the model's vocabulary has {vocabulary.rows}")
+        raise RequestError(
+            f"{name} holds the token id {shown(wrong)}; the model's vocabulary has {vocabulary.rows}"
+        )
     if not vocabulary.vision_ids.isdisjoint(ids):
         raise RequestError(f"{name} holds image or video tokens: qanat has no vision tower yet")
 
@@ -155,7 +161,9 @@ def _check_ids(params: SamplingParams, vocabulary: Vocabulary) -> None:
     for name, ids in (("logit_bias", params.logit_bias), ("stop_token_ids", params.stop_token_ids)):
         wrong = next((i for i in ids if i >= vocabulary.live), None)
         if wrong is not None:
-            raise RequestError(f"{name} names token id {wrong}; the last token is {vocabulary.live - 1}")
+            raise RequestError(
+                f"{name} names token id {shown(wrong)}; the last token is {vocabulary.live - 1}"
+            )
 
 
 def _split_stops(params: SamplingParams, tokenizer: Tokenizer) -> tuple[list[str], frozenset[int]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from qanat.errors import RequestError
 
-__all__ = ["MAX_LOGPROBS", "MAX_STOPS", "SamplingParams"]
+__all__ = ["MAX_LOGPROBS", "MAX_STOPS", "SamplingParams", "shown"]
 
 MAX_LOGPROBS = 20
 MAX_STOPS = 16
@@ -24,6 +24,7 @@ _INHERITED = (
     "max_tokens",
     "min_tokens",
 )
+_MOST = 2**63 - 1  # whole numbers beyond are slips, and Python cannot even print the longest
 _CUTS = {"top_k": 0, "top_p": 1.0, "min_p": 0.0}
 
 
@@ -79,20 +80,20 @@ class SamplingParams:
         _number(self, "temperature", 0.0, 1000.0)
         if self.temperature is not None and 0 < self.temperature < 1e-4:
             raise RequestError("temperature must be 0 (greedy) or at least 0.0001")
-        _integer(self, "top_k", 0)
+        _integer(self, "top_k", 0, _MOST)
         _number(self, "top_p", 0.0, 1.0)
         _number(self, "min_p", 0.0, 1.0)
         _number(self, "repetition_penalty", 0.01, 100.0)
         _number(self, "presence_penalty", -100.0, 100.0)
         _number(self, "frequency_penalty", -100.0, 100.0)
         _integer(self, "seed", -(2**63), 2**64 - 1)
-        _integer(self, "max_tokens", 1)
-        _integer(self, "min_tokens", 0)
+        _integer(self, "max_tokens", 1, _MOST)
+        _integer(self, "min_tokens", 0, _MOST)
         _integer(self, "logprobs", 0, MAX_LOGPROBS)
         _integer(self, "n", 1, 1024)
         for name in ("include_stop", "ignore_eos", "skip_special_tokens"):
             if not isinstance(getattr(self, name), bool):
-                raise RequestError(f"{name} must be True or False, not {getattr(self, name)!r}")
+                raise RequestError(f"{name} must be True or False, not {shown(getattr(self, name))}")
         if self.min_tokens and self.max_tokens is not None and self.min_tokens > self.max_tokens:
             raise RequestError(f"min_tokens {self.min_tokens} is above max_tokens {self.max_tokens}")
         self._check_stops()
@@ -101,27 +102,33 @@ class SamplingParams:
     def _check_stops(self) -> None:
         stops = (self.stop,) if isinstance(self.stop, str) else self.stop
         if not isinstance(stops, Sequence) or not all(isinstance(s, str) and s for s in stops):
-            raise RequestError(f"stop must be a non-empty text or several, not {self.stop!r}")
+            raise RequestError(f"stop must be a non-empty text or several, not {shown(self.stop)}")
+        if any("\ud800" <= character <= "\udfff" for stop in stops for character in stop):
+            raise RequestError(
+                "a stop text holds half a character (a lone surrogate), which no reply contains"
+            )
         if len(stops) > MAX_STOPS:
             raise RequestError(f"stop has {len(stops)} texts; at most {MAX_STOPS} are allowed")
         ids = self.stop_token_ids
         if (
-            isinstance(ids, str)
+            isinstance(ids, str | bytes | bytearray)
             or not isinstance(ids, Sequence)
-            or not all(_is_int(i) and i >= 0 for i in ids)
+            or not all(_is_int(i) and 0 <= i <= _MOST for i in ids)
         ):
-            raise RequestError(f"stop_token_ids must be a list of token ids, not {ids!r}")
+            raise RequestError(f"stop_token_ids must be a list of token ids, not {shown(ids)}")
         object.__setattr__(self, "stop", tuple(stops))
         object.__setattr__(self, "stop_token_ids", tuple(ids))
 
     def _check_bias(self) -> None:
         if not isinstance(self.logit_bias, Mapping):
-            raise RequestError(f"logit_bias must map token ids to numbers, not {self.logit_bias!r}")
+            raise RequestError(f"logit_bias must map token ids to numbers, not {shown(self.logit_bias)}")
         for token, bias in self.logit_bias.items():
-            if not _is_int(token) or token < 0:
-                raise RequestError(f"logit_bias has the key {token!r}, which is no token id")
+            if not _is_int(token) or not 0 <= token <= _MOST:
+                raise RequestError(f"logit_bias has the key {shown(token)}, which is no token id")
             if not _is_number(bias) or abs(bias) > 1000:
-                raise RequestError(f"logit_bias of token {token} is {bias!r}; it must be from -1000 to 1000")
+                raise RequestError(
+                    f"logit_bias of token {shown(token)} is {shown(bias)}; it must be from -1000 to 1000"
+                )
         object.__setattr__(self, "logit_bias", dict(self.logit_bias))
 
     @property
@@ -169,13 +176,27 @@ def _is_int(value: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond every float
+        return False
+
+
+def shown(value: object) -> str:
+    """`value` in a message: on one line of bounded length, whatever it is."""
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # Python refuses to write integers of thousands of digits
+        return f"a {type(value).__name__} too long to show"
+    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def _number(params: SamplingParams, name: str, low: float, high: float) -> None:
     value = getattr(params, name)
     if value is not None and not (_is_number(value) and low <= value <= high):
-        raise RequestError(f"{name} must be a number from {low:g} to {high:g}, not {value!r}")
+        raise RequestError(f"{name} must be a number from {low:g} to {high:g}, not {shown(value)}")
 
 
 def _integer(params: SamplingParams, name: str, low: int, high: int | None = None) -> None:
@@ -185,5 +206,5 @@ def _integer(params: SamplingParams, name: str, low: int, high: int | None = Non
             raise RequestError(f"{name} must be a whole number, not None")
         return
     if not _is_int(value) or value < low or (high is not None and value > high):
-        limits = f"at least {low}" if high is None else f"from {low} to {high}"
-        raise RequestError(f"{name} must be a whole number {limits}, not {value!r}")
+        limits = f"at least {low}" if high in (None, _MOST) else f"from {low} to {high}"
+        raise RequestError(f"{name} must be a whole number {limits}, not {shown(value)}")
