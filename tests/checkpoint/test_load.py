@@ -256,6 +256,13 @@ def test_stop_ids_are_the_union_of_all_places(folder: Path) -> None:
     assert load_checkpoint(folder).stop_ids == {1, 2, 3, 7, 8}
 
 
+def test_a_generation_config_that_cannot_be_read_is_not_overlooked(folder: Path) -> None:
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    (folder / "generation_config.json").symlink_to("nowhere")
+    with pytest.raises(CheckpointError, match=r"generation_config\.json"):
+        load_checkpoint(folder)
+
+
 def test_a_damaged_generation_config_is_a_typed_error(folder: Path) -> None:
     write_json(folder / "generation_config.json", {"eos_token_id": "end"})
     with pytest.raises(CheckpointError, match="eos_token_id"):

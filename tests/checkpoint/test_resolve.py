@@ -62,6 +62,12 @@ def test_a_mistake_is_a_typed_error_at_once(name: str) -> None:
     assert str(caught.value).isprintable()
 
 
+def test_what_is_neither_text_nor_path_names_no_model() -> None:
+    for model, revision in ((None, None), (5, None), (b"pocket", None), (["pocket"], None), ("pocket", 5)):
+        with pytest.raises(ModelNotFoundError, match="text or a Path"):
+            resolve_model(model, revision=revision)  # type: ignore[arg-type]
+
+
 def test_a_file_in_the_place_of_a_folder_is_explained(tmp_path: Path) -> None:
     (tmp_path / "model.gguf").touch()
     with pytest.raises(CheckpointError, match="is a file; give the folder"):

@@ -231,6 +231,15 @@ class TestFolder:
         with pytest.raises(TemplateError, match=f"{re.escape(str(tmp_path))}.*{words}"):
             ChatTemplate.from_folder(tmp_path)
 
+    @pytest.mark.parametrize("name", ["chat_template.jinja", "tokenizer_config.json"])
+    def test_a_broken_link_is_not_a_missing_file(self, name: str, tmp_path: Path) -> None:
+        for other in ("chat_template.jinja", "tokenizer_config.json"):
+            (tmp_path / other).write_text("{}")
+        (tmp_path / name).unlink()
+        (tmp_path / name).symlink_to("nowhere")
+        with pytest.raises(TemplateError, match=f"{re.escape(name)}: cannot be read"):
+            ChatTemplate.from_folder(tmp_path)
+
     def test_a_template_that_is_not_text_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "chat_template.jinja").write_bytes(b"\xff\xfe")
         with pytest.raises(TemplateError, match=r"chat_template\.jinja: cannot be read as UTF-8"):

@@ -93,6 +93,13 @@ def test_missing_files_and_folders_are_named(tmp_path: Path) -> None:
         Tokenizer.from_folder(tmp_path)
 
 
+def test_a_broken_link_is_not_a_missing_file(tmp_path: Path) -> None:
+    write_folder(tmp_path, tiny_tokenizer_json(merges=MERGES))
+    (tmp_path / "tokenizer_config.json").symlink_to("nowhere")
+    with pytest.raises(TokenizerError, match="a link to a file that is not there"):
+        Tokenizer.from_folder(tmp_path)
+
+
 def put(*path: Any) -> Callable[[Data], None]:
     """`put(key, key, ..., value)` sets a value deep in the data."""
 
@@ -191,6 +198,7 @@ def test_what_would_not_be_exact_is_refused_by_name(
         ({"added_tokens_decoder": []}, "added_tokens_decoder must be an object"),
         ({"added_tokens_decoder": {"x": {"content": "<x>"}}}, "needs an id"),
         ({"added_tokens_decoder": {"\u00b2": {"content": "<x>"}}}, "needs an id"),
+        ({"added_tokens_decoder": {"9" * 5000: {"content": "<x>"}}}, "needs an id"),
         ({"added_tokens_decoder": {"5": {"content": "<x>"}}}, "contradicts tokenizer.json"),
         ({"added_tokens_decoder": {"300": {"content": "a"}}}, "contradicts tokenizer.json"),
         ({"added_tokens_decoder": {"300": "<x>"}}, "must be an object"),

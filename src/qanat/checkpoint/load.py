@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from qanat.checkpoint.match import match_tensors
 from qanat.checkpoint.names import MTP, VISION
 from qanat.checkpoint.resolve import resolve_model
 from qanat.checkpoint.stop_ids import stop_ids
-from qanat.checkpoint.strict_json import file_exists, read_json_file
+from qanat.checkpoint.strict_json import read_json_file
 from qanat.checkpoint.tensor_view import TensorView
 from qanat.errors import CheckpointError
 
@@ -69,7 +70,7 @@ def load_checkpoint(
     config = ModelConfig.from_file(folder / "config.json")
     tensors, ignored = match_tensors(config, open_weights(folder), folder)
     file = folder / "generation_config.json"
-    generation = read_json_file(file, CheckpointError) if file_exists(file) else {}
+    generation = read_json_file(file, CheckpointError) if os.path.lexists(file) else {}
     return Checkpoint(
         path=folder,
         name=str(model),

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Literal
 
-from qanat.checkpoint.strict_json import as_one_line
+from qanat.checkpoint.strict_json import as_one_line, shown
 from qanat.errors import CheckpointError, ModelNotFoundError, UnsupportedError
 
 __all__ = ["BUILT_IN", "HUB_ID", "Files", "resolve_model"]
@@ -35,6 +35,11 @@ def resolve_model(
         CheckpointError: a file was given instead of a folder.
         UnsupportedError: a revision of something that has none.
     """
+    if not isinstance(model, str | Path) or not isinstance(revision, str | None):
+        raise ModelNotFoundError(
+            f"{shown(model)}, revision {shown(revision)}: a model is named by a text or a Path, "
+            "a revision by a text or None"
+        )
     if isinstance(model, str) and model == BUILT_IN:
         _refuse_revision(model, revision)
         if not (_BUILT_IN_FOLDER / "config.json").is_file():

@@ -6,6 +6,7 @@ The result equals transformers' `apply_chat_template(..., tokenize=False)` (docs
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,7 @@ class ChatTemplate:
         settings_file = folder / "tokenizer_config.json"
         template_file = folder / "chat_template.jinja"
         settings = _read_settings(settings_file)
-        if template_file.is_file():
+        if os.path.lexists(template_file):  # a broken link is damage, not absence
             return cls(_read(template_file), _special_tokens(settings), name=str(template_file))
         source = settings.get("chat_template")
         if source is None:
@@ -226,7 +227,7 @@ def _read(file: Path) -> str:
 
 
 def _read_settings(file: Path) -> dict[str, Any]:
-    if not file.is_file():
+    if not os.path.lexists(file):
         return {}
     try:
         settings = json.loads(_read(file))

@@ -67,6 +67,8 @@ def _read_json(path: Path) -> dict[str, Any] | None:
     try:
         data = json.loads(path.read_bytes())
     except FileNotFoundError:
+        if path.is_symlink():  # a cache that lost a file must not change ids in silence
+            raise TokenizerError(f"{path}: a link to a file that is not there; download it again") from None
         return None
     except OSError as error:
         raise TokenizerError(f"{path}: cannot be read: {error.strerror or error}") from None
@@ -262,8 +264,8 @@ def _add_from_config(
     taken = {token.id: token.content for token in added.values()}
     base = set(vocab.values())
     for key, entry in decoder.items():
-        where = f"added_tokens_decoder[{key!r}]"
-        token = _added_token(entry, int(key) if key.isdecimal() else None, where, path)
+        where = f"added_tokens_decoder[{key[:40]!r}]"
+        token = _added_token(entry, int(key) if key.isdecimal() and len(key) <= 18 else None, where, path)
         if not token.content:
             continue
         clash = taken.get(token.id, token.content) != token.content
