@@ -264,6 +264,42 @@ def test_an_answer_that_is_not_the_hubs_counts_as_unreachable(server: FakeHub) -
         resolve_model(NAME)
 
 
+def test_an_answer_of_wrong_kinds_counts_as_unreachable(server: FakeHub) -> None:
+    server.files[5] = b""  # type: ignore[index]
+    with pytest.raises(ModelNotFoundError, match="no list of files"):
+        pull(NAME, progress=False)
+
+
+@pytest.mark.parametrize("address", ["http://[", "http://[::1", "http://x:99999", "http://x:y"])
+def test_an_endpoint_that_is_no_address_is_named(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", address)
+    for action in (
+        lambda: pull(NAME),
+        cached_models,
+        lambda: remove_cached(NAME),
+        lambda: resolve_model(NAME),
+    ):
+        with pytest.raises(ModelNotFoundError, match="HF_ENDPOINT"):
+            action()
+
+
+def test_a_file_in_the_place_of_the_cache_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "file"))
+    with pytest.raises(CheckpointError, match="is no folder"):
+        cached_models()
+    with pytest.raises(ModelNotFoundError):
+        remove_cached(NAME)
+
+
+def test_the_built_in_model_is_not_looked_for_on_the_hub(server: FakeHub) -> None:
+    with pytest.raises(UnsupportedError, match="part of qanat"):
+        pull("pocket", progress=False)
+    assert not server.requests
+
+
 def test_a_repository_without_safetensors_is_refused_before_any_download(server: FakeHub) -> None:
     for name in ("model.safetensors", "original/model.safetensors"):
         del server.files[name]

@@ -23,9 +23,11 @@ from qanat.checkpoint.hub_cache import (
     missing_parts,
     note_commit,
     repository_folder,
+    require_endpoint,
 )
 from qanat.checkpoint.hub_download import download_blob
 from qanat.checkpoint.hub_messages import explain, translate
+from qanat.checkpoint.resolve import BUILT_IN
 from qanat.errors import CheckpointError, ModelNotFoundError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -58,6 +60,8 @@ def pull(model: str, revision: str | None = None, progress: bool = True) -> Path
         UnsupportedError: the repository has no safetensors.
         CheckpointError: the disk is too small, or the repository is incomplete.
     """
+    if model == BUILT_IN:
+        raise UnsupportedError(f"{BUILT_IN!r} is part of qanat: there is nothing to pull")
     if _offline(None):
         raise ModelNotFoundError(f"{model}: HF_HUB_OFFLINE is set, so nothing can be pulled; unset it")
     return _download(model, revision, _ask(model, revision), "all", progress)
@@ -102,6 +106,7 @@ def _offline(offline: bool | None) -> bool:
 
 def _ask(model: str, revision: str | None) -> ModelInfo:
     """Ask the hub for a repository's commit and files, within `DEADLINE` seconds."""
+    require_endpoint()
     answer: list[Any] = []
 
     def ask() -> None:
@@ -122,6 +127,9 @@ def _ask(model: str, revision: str | None) -> ModelInfo:
     if isinstance(answer[0], BaseException):
         raise translate(answer[0], model, revision) from None
     info: ModelInfo = answer[0]
+    names = [sibling.rfilename for sibling in info.siblings or ()]
+    if not all(isinstance(name, str) for name in (info.sha or "", *names)):
+        raise ModelNotFoundError(explain("unreachable", model, revision, "its answer is no list of files"))
     return info
 
 

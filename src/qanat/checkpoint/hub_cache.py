@@ -13,6 +13,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from qanat.checkpoint.config import ARCHITECTURES
 from qanat.checkpoint.index import INDEX, shard_names
@@ -29,6 +30,7 @@ __all__ = [
     "note_commit",
     "remove_cached",
     "repository_folder",
+    "require_endpoint",
 ]
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -47,8 +49,25 @@ class CachedModel:
     complete: bool  # nothing that a model needs is missing
 
 
+def require_endpoint() -> None:
+    """Refuse an HF_ENDPOINT that is no address; the hub's client would fail over it while it is imported.
+
+    Raises:
+        ModelNotFoundError: it cannot be read as an address.
+    """
+    address = os.environ.get("HF_ENDPOINT", "")
+    try:
+        _ = urlsplit(address).port
+    except ValueError as problem:
+        raise ModelNotFoundError(
+            f"HF_ENDPOINT is {as_one_line(address)}, which is no address of a hub ({problem}); correct or "
+            "unset it"
+        ) from None
+
+
 def cache_folder() -> Path:
     """Give the folder of the shared cache (HF_HUB_CACHE, or HF_HOME/hub)."""
+    require_endpoint()
     from huggingface_hub import constants
 
     return Path(constants.HF_HUB_CACHE)
@@ -105,13 +124,18 @@ def missing_parts(folder: Path, files: Literal["all", "tokenizer"]) -> list[str]
 
 def cached_models() -> list[CachedModel]:
     """List the models in the cache that qanat can run, by name and commit; others are left out."""
+    folder = cache_folder()
     from huggingface_hub import scan_cache_dir
     from huggingface_hub.errors import CacheNotFound
 
     try:
-        cache = scan_cache_dir(cache_folder())
+        cache = scan_cache_dir(folder)
     except CacheNotFound:
         return []
+    except ValueError:  # the client's word for a file in the place of the folder
+        raise CheckpointError(
+            f"{cache_folder()} is no folder; set HF_HUB_CACHE or HF_HOME to the folder of the cache"
+        ) from None
     found = [
         CachedModel(
             name=repo.repo_id,
