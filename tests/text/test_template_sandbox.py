@@ -73,6 +73,38 @@ def test_the_clock_is_local_time() -> None:
         ("{{ 'x' * 100000000 }}", "too often"),
         ("{{ 100000000 * [1] }}", "too often"),
         ("{{ 9 ** 999999999 }}", "too high"),
+        ("{{ 9 ** 999 * 9 ** 20000 }}", "too high"),
+        ("{{ '%1000000000d' % 1 }}", "too great"),
+        ("{{ '%*d' % (1000000000, 1) }}", "too great"),
+        ("{{ '%1000000000d' | format(1) }}", "too great"),
+        ("{{ '{:1000000000}'.format(1) }}", "too great"),
+        ("{{ '{:{w}}'.format(1, w=1000000000) }}", "too great"),
+        ("{{ 'a'.center(1000000000) }}", "too great"),
+        ("{{ 'a'.ljust(width) }}", "too great"),
+        ("{{ 'a' | center(1000000000) }}", "too great"),
+        ("{{ 'a\n' | indent(1000000000) }}", "too great"),
+        ("{{ ('a\n' * 999999) | indent(9999) }}", "too long"),
+        ("{{ [1] | batch(1000000000, 'x') | list }}", "too great"),
+        ("{{ [1] | slice(1000000000) | list }}", "too great"),
+        ("{{ [1] | tojson(indent=1000000000) }}", "too great"),
+        ("{{ '\t'.expandtabs(1000000000) }}", "too great"),
+        ("{{ ('a' * 9999999).replace('a', 'b' * 9999) }}", "too long"),
+        ("{{ ('a' * 9999999) | replace('a', 'b' * 9999) }}", "too long"),
+        ("{{ ('b' * 9999).join('a' * 9999999) }}", "too long"),
+        ("{{ ('a' * 9999999) | join('b' * 9999) }}", "too long"),
+        ("{{ lipsum(n=1000000) }}", "undefined"),
+        (
+            "{% set n = namespace(x='a') %}{% for i in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}",
+            "too long",
+        ),
+        (
+            "{% set n = namespace(x='a') %}{% for i in range(60) %}{% set n.x = n.x + n.x %}{% endfor %}",
+            "too long",
+        ),
+        (
+            "{% set n = namespace(x=[1]) %}{% for i in range(60) %}{% set n.x = n.x + n.x %}{% endfor %}",
+            "too long",
+        ),
         ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "nested too deeply"),
         ("{% include 'x' %}", "no loader"),
         ("{{ f() }}", "'f' is undefined"),
@@ -80,7 +112,23 @@ def test_the_clock_is_local_time() -> None:
 )
 def test_a_template_cannot_leave_its_sandbox(source: str, words: str) -> None:
     with pytest.raises(TemplateError, match=words):
-        ChatTemplate(source).render(HI)
+        ChatTemplate(source).render(HI, width=10**9)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("{{ 'of 32768: %s, 100%%' % 5 }}", "of 32768: 5, 100%"),
+        ("{{ '%5.2f|%-4s|%(a)s' | replace('|%(a)s', '') | format(1.5, 'x') }}", " 1.50|x   "),
+        ("{{ '{{\"most\": 32768}} {:>4}'.format(width) }}", '{"most": 32768} 1000000000'),
+        ("{{ 'a' | center(5) }}{{ 'a\nb' | indent(2) }}", "  a  a\n  b"),
+        ("{{ [1, 2] | join(', ') }}{{ 'ab' | join('-') }}{{ [3] | map('string') | join }}", "1, 2a-b3"),
+        ("{{ 'a' ~ 1 ~ none ~ nothing ~ 2.5 }}{{ 'a'.replace('a', 'b') }}{{ 7 * 6 + 1 }}", "a1None2.5b43"),
+        ("{{ [1, 2, 3] | batch(2) | list }}{{ {'a': 1} | tojson(indent=1) }}", '[[1, 2], [3]]{\n "a": 1\n}'),
+    ],
+)
+def test_limits_do_not_touch_honest_steps(source: str, expected: str) -> None:
+    assert ChatTemplate(source).render(HI, width=10**9) == expected
 
 
 @pytest.mark.parametrize(

@@ -23,12 +23,13 @@ from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
+from jinja2.visitor import NodeTransformer
+
+from qanat.text.template_limits import BOUNDED_OPERATORS, bounded_filters, check_call, check_operator, joined
 
 __all__ = ["MAX_PROMPT_CHARACTERS", "RENDER_SECONDS", "CompiledTemplate", "compile_template"]
 
 MAX_PROMPT_CHARACTERS = 1 << 26  # far more than fits any context; a template that writes more is broken
-MAX_REPEATED = 1 << 24  # items that `*` may make of a string or list in one step
-MAX_POWER_BITS = 1 << 16
 RENDER_SECONDS = 20.0  # honest conversations take milliseconds
 
 _deadline: ContextVar[float] = ContextVar("template_deadline")
@@ -53,7 +54,8 @@ class _StepClock(Extension):
     """Looks at the clock in every turn of a loop and every call of a macro."""
 
     def bound(self, template: nodes.Template) -> None:
-        """Insert the look at the clock into each loop and macro of a parsed template."""
+        """Insert the look at the clock into each loop and macro of a parsed template, and bound every `~`."""
+        _BoundedJoins(self).visit(template)
         bodies: list[nodes.For | nodes.Macro | nodes.CallBlock] = []
         for kind in (nodes.For, nodes.Macro, nodes.CallBlock):
             bodies.extend(template.find_all(kind))
@@ -62,10 +64,25 @@ class _StepClock(Extension):
             look.set_environment(self.environment)
             owner.body.insert(0, look)
 
+    joined = staticmethod(joined)
+
     @staticmethod
     def check() -> None:
         if time.monotonic() > _deadline.get():
             raise JinjaError(f"The chat template ran for more than {RENDER_SECONDS:g} s and was stopped.")
+
+
+class _BoundedJoins(NodeTransformer):
+    """Turns each `a ~ b` into a call that looks at the length first."""
+
+    def __init__(self, clock: _StepClock) -> None:
+        self._clock = clock
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802 - the visitor's convention
+        self.generic_visit(node)
+        call = self._clock.call_method("joined", node.nodes, lineno=node.lineno)
+        call.set_environment(self._clock.environment)
+        return call
 
 
 class _TemplateDict:
@@ -102,22 +119,17 @@ def _refuse_private(name: object) -> None:
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
-    """Jinja's immutable sandbox, which also refuses to build giants with `*` and `**`."""
+    """Jinja's immutable sandbox, which also refuses to build giants in one step."""
 
-    intercepted_binops = frozenset({"*", "**"})
+    intercepted_binops = BOUNDED_OPERATORS
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        if operator == "*":
-            for sequence, times in ((left, right), (right, left)):
-                if (
-                    isinstance(sequence, str | list | tuple)
-                    and isinstance(times, int)
-                    and len(sequence) * times > MAX_REPEATED
-                ):
-                    raise SecurityError("The chat template repeats a text or list too often.")
-        elif isinstance(left, int) and isinstance(right, int) and left.bit_length() * right > MAX_POWER_BITS:
-            raise SecurityError("The chat template raises a number to too high a power.")
+        check_operator(operator, left, right)
         return super().call_binop(context, operator, left, right)
+
+    def call(self, context: Any, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        check_call(function, args, kwargs)
+        return super().call(context, function, *args, **kwargs)
 
 
 def _tojson(
@@ -146,6 +158,8 @@ def _environment() -> Environment:
         trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationTag, _StepClock, loopcontrols]
     )
     sandbox.filters["tojson"] = _tojson
+    sandbox.filters.update(bounded_filters(sandbox.filters))
+    del sandbox.globals["lipsum"]  # writes any amount of nonsense, outside of the clock's reach
     sandbox.globals.update(
         raise_exception=_raise_exception,
         strftime_now=_strftime_now,
