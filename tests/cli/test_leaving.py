@@ -151,9 +151,29 @@ def test_a_full_disk_is_one_line_and_code_2() -> None:
 def test_closed_standard_streams_are_no_bug() -> None:
     assert shell("tokenize hello >&-").returncode == 0
     assert shell("tokenize hello <&-").stdout
+    for reading in ("tokenize -", "detokenize -", "render -", "explain -"):
+        closed = shell(f"{reading} <&-")
+        assert (closed.returncode, closed.stderr.count(b"\n")) == (2, 1), closed.stderr
+    assert shell("tokenize --nosuch 2>/dev/full").returncode == 2
     closed = shell("chat <&-")
     assert closed.returncode == 2
     assert b"standard input" in closed.stderr
+
+
+def test_a_working_folder_that_is_gone_is_no_bug(tmp_path: Path) -> None:
+    for arguments, code in (("tokenize hello", 0), ("tokenize --nosuch", 2), ("inspect nowhere/x", 2)):
+        gone = tmp_path / "gone"
+        gone.mkdir()
+        program = f"cd {shlex.quote(str(gone))} && rmdir {shlex.quote(str(gone))} && {shlex.join(command())}"
+        left = subprocess.run(
+            ["sh", "-c", f"{program} {arguments} --offline"],
+            capture_output=True,
+            env=environment(),
+            timeout=60,
+            check=False,
+        )
+        assert left.returncode == code, left.stderr
+        assert b"Traceback" not in left.stderr
 
 
 def test_ctrl_c_while_starting_leaves_no_traceback() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -68,6 +69,20 @@ def test_ids_without_a_token_give_nothing_and_negative_ones_are_refused(bytes_on
     assert bytes_only.stream().step(10_000_000) == ""
     with pytest.raises(TokenizerError, match="count from 0"):
         bytes_only.decode([-1])
+
+
+@pytest.mark.parametrize("wrong", ["a", 1.5, None, [1], b"a"])
+def test_what_is_no_whole_number_is_no_id(bytes_only: Tokenizer, wrong: Any) -> None:
+    for skip in (False, True):
+        with pytest.raises(TokenizerError, match="whole number"):
+            bytes_only.decode([wrong], skip_special_tokens=skip)
+    with pytest.raises(TokenizerError, match="whole number"):
+        bytes_only.token_bytes(wrong)
+    for nothing in (None, 5):
+        with pytest.raises(TokenizerError, match="must be a list"):
+            bytes_only.decode(nothing)  # type: ignore[arg-type]
+    np = pytest.importorskip("numpy")
+    assert bytes_only.decode(np.array([64, 65])) == bytes_only.decode([64, 65])
 
 
 def test_an_added_token_outside_the_byte_alphabet_decodes_to_itself(bytes_only: Tokenizer) -> None:

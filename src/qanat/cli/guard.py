@@ -33,7 +33,8 @@ def one_line(text: str) -> str:
 
 def report(message: str) -> None:
     """Say what went wrong, on one line of stderr; words from a model's files must not steer the terminal."""
-    print(f"error: {visible(pasteable(one_line(message)))}", file=sys.stderr)
+    with suppress(OSError, ValueError):  # nobody can be told; the exit code still tells
+        print(f"error: {visible(pasteable(one_line(message)))}", file=sys.stderr, flush=True)
 
 
 def _write_nothing_more() -> None:

@@ -46,6 +46,8 @@ def _text(data: bytes, where: str) -> str:
 
 def read_stdin() -> str:
     """All of standard input as text, line endings untouched."""
+    if sys.stdin is None or sys.stdin.closed:
+        raise InputError("there is no standard input to read: it was closed by the caller")
     return _text(sys.stdin.buffer.read(), "standard input")
 
 

@@ -24,10 +24,14 @@ _OPTIONS = (
 
 def _shown(path: Path) -> str:
     """`path`, quoted for a shell, as short as it can be typed from the current folder."""
-    absolute = Path.cwd() / path  # not resolved: a venv's python is a symlink we must keep
     try:
-        relative = absolute.relative_to(Path.cwd())
-    except (ValueError, OSError):
+        here = Path.cwd()
+    except OSError:  # the folder we were started in is gone
+        return shlex.quote(str(path))
+    absolute = here / path  # not resolved: a venv's python is a symlink we must keep
+    try:
+        relative = absolute.relative_to(here)
+    except ValueError:
         return shlex.quote(str(absolute))
     text = str(relative)
     # A bare name would be looked up on PATH instead of here.

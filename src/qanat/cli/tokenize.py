@@ -73,7 +73,7 @@ def tokenize(
     source = _text_argument(text)
     tokenizer = load_tokenizer(model, revision=revision, offline=offline)
     if not (as_json or pieces):
-        print(*tokenizer.encode(source, split_special_tokens=plain))
+        print(" ".join(map(str, tokenizer.encode(source, split_special_tokens=plain))))
         return
     tokens = tokenizer.encode_with_offsets(source)
     if as_json:

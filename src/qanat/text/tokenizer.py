@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -148,7 +149,10 @@ class Tokenizer:
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
         """The text of some ids. Ids without a token give nothing; bytes that are not UTF-8 give U+FFFD."""
         skipped = self._special_ids if skip_special_tokens else frozenset()
-        data = b"".join(self.token_bytes(token) for token in ids if token not in skipped)
+        if not isinstance(ids, Iterable):
+            raise TokenizerError(f"the ids to decode must be a list, not {type(ids).__name__}")
+        numbers = (token if type(token) is int else _token_id(token) for token in ids)
+        data = b"".join(self.token_bytes(token) for token in numbers if token not in skipped)
         return data.decode("utf-8", errors="replace")
 
     def stream(self, *, skip_special_tokens: bool = False) -> StreamDecoder:
@@ -157,7 +161,9 @@ class Tokenizer:
         return StreamDecoder(lambda token: b"" if token in skipped else self.token_bytes(token))
 
     def token_bytes(self, token: int) -> bytes:
-        """The bytes an id stands for; empty for an id without a token. TokenizerError below 0."""
+        """The bytes an id stands for; empty for an id without a token. TokenizerError if it is no id."""
+        if type(token) is not int:
+            token = _token_id(token)
         data = self._bytes.get(token)
         if data is None:
             if token < 0:
@@ -281,6 +287,14 @@ class Tokenizer:
     def _role_id(self, role: str) -> int | None:
         content = self._special_tokens_map.get(role)
         return None if content is None else self._vocab.get(content)
+
+
+def _token_id(token: object) -> int:
+    """A whole number of another type (numpy's) as a plain one; TokenizerError for anything else."""
+    try:
+        return operator.index(token)  # type: ignore[arg-type]
+    except TypeError:
+        raise TokenizerError(f"a token id is a whole number, not a {type(token).__name__}") from None
 
 
 def _check_text(text: str) -> None:
