@@ -167,7 +167,7 @@ def test_a_bias_and_stop_change_the_reply(llm: LLM) -> None:
         (["--min-tokens", "9", "--max-tokens", "3"], ["min_tokens"]),
         (["--stop", ""], ["stop"]),
         (["--tools", "/nope"], ["/nope"]),
-        (["--tools", ""], ["directory"]),
+        (["--tools", ""], ["name of a file is empty"]),
         (["--max-tokens", "0"], ["max_tokens"]),
         (["--greedy", "--seed", "0"], ["--seed"]),
         (["--stop", "\ud800"], ["half a character"]),

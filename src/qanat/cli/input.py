@@ -64,6 +64,8 @@ def require_text(text: str, where: str) -> str:
 
 
 def _read_file(name: str) -> str:
+    if not name:
+        raise InputError("the name of a file is empty")
     try:
         with Path(name).open("rb") as file:
             data = file.read(MAX_FILE + 1)
