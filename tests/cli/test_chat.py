@@ -107,6 +107,7 @@ def test_set_changes_shows_and_restores(talk: Chat) -> None:
 @pytest.mark.parametrize(
     "line",
     ["/set nosuch 1", "/set temperature", "/set temperature hot", "/set temperature -1", "/set top_p 7",
+     "/set logit_bias 999999=1",
      "/set nosuch default", "/think perhaps", "/save", "/load", "/load /nope", "/regen",
      "/save a\0b", "/load a\0b", "/save ~nobody_of_that_name/x", "/load ~nobody_of_that_name/x",
      "/save " + "x" * 300, "/load " + "x" * 300, "/save /dev/null", "/load /dev/zero", "/system \ud800",

