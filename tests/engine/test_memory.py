@@ -73,6 +73,16 @@ def test_auto_weights_become_bf16_only_where_nothing_is_lost(config: TextConfig)
         plan(config, sequences=1, available=between, context=4096, stored_bf16=False)
 
 
+def test_auto_leaves_large_bfloat16_weights_as_they_are(
+    config: TextConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "LARGE_WEIGHTS", 4 * config.num_parameters - 1)
+    assert plan(config, available=64 * GIB).weights == "bf16"
+    assert plan(config, available=64 * GIB, stored_bf16=False).weights == "f32"
+    monkeypatch.setattr(memory, "LARGE_WEIGHTS", 4 * config.num_parameters)
+    assert plan(config, available=64 * GIB).weights == "f32"
+
+
 def test_a_context_beyond_the_model_is_refused(config: TextConfig) -> None:
     with pytest.raises(RequestError, match="from 1 to 100000"):
         plan(config, context=100_001, available=64 * GIB)

@@ -22,7 +22,7 @@ def open_backend(name: str = "auto", *, weights: str = "auto") -> Ops[Any]:
     Args:
         name: "reference" (NumPy); "auto" picks the fastest one there is, which is still the reference.
         weights: "f32" computes with the stored values, "bf16" rounds them to bfloat16 and takes half the
-            memory; "auto" is "f32" (the engine turns it into "bf16" first where memory is short).
+            memory; "auto" is "f32" (the engine chooses before it comes here).
 
     Raises:
         RequestError: an unknown name.

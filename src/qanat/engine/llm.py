@@ -41,7 +41,7 @@ class LLM:
     Args:
         model: a folder, "pocket" (the built-in model), or a hub id.
         backend: "auto" or "reference".
-        weights: "f32", "bf16" (rounded to bfloat16: half the memory), or "auto": f32, unless only bf16 fits
+        weights: "f32", "bf16" (rounded to bfloat16: half the memory), or "auto": f32, unless they are large
             and the checkpoint is stored in it, so that nothing is lost.
         revision, offline: for hub ids, as in `load_checkpoint`.
         max_model_len: the longest prompt plus reply in tokens; None: the model's limit or 32768, less if the

@@ -33,6 +33,8 @@ LEAST_CONTEXT = 2048
 """A default context is not made shorter than this to save memory (unless the model is)."""
 SHARE = 0.9
 """Of the free memory, what we plan with: the rest is for Python, the tokenizer and the system."""
+LARGE_WEIGHTS = 1 << 30
+"""Bytes of float32 weights beyond which "auto" leaves bfloat16 as it is."""
 STEP_TOKENS = 256
 """The most tokens of one step: prompts are read in chunks of at most this many."""
 
@@ -91,6 +93,17 @@ def estimate(
     )
 
 
+def _auto_modes(config: TextConfig, stored_bf16: bool) -> list[str]:
+    """Modes that lose nothing, the better one first. Of a bfloat16 file both give the same bits.
+
+    Small weights compute quicker as float32. Large ones would take longer to convert at the start than
+    most replies win back, and twice the memory.
+    """
+    if not stored_bf16:
+        return ["f32"]
+    return ["bf16"] if 4 * config.num_parameters > LARGE_WEIGHTS else ["f32", "bf16"]
+
+
 def available_bytes() -> int:
     """Memory that this process can still take: the system's, and what its control group leaves.
 
@@ -134,7 +147,7 @@ def plan(
 
     Args:
         config: the text model.
-        weights: "f32", "bf16", or "auto": f32, or bf16 where only that fits and loses nothing.
+        weights: "f32", "bf16", or "auto": f32, but large or too large ones stay bf16 if stored so.
         context: the longest prompt plus reply; None: as much as fits, at most DEFAULT_CONTEXT.
         sequences: the most sequences at once. Fewer run when the pool is short, never none.
         step_tokens: the most tokens of one step.
@@ -152,7 +165,7 @@ def plan(
     least = context or min(most, LEAST_CONTEXT)
     modes = [weights]
     if weights == "auto":
-        modes = ["f32", "bf16"] if stored_bf16 else ["f32"]
+        modes = _auto_modes(config, stored_bf16)
     for mode in modes:
         needed = estimate(config, mode, 0, sequences, step_tokens=step_tokens)
         per_token = max(1, sizes.kv_bytes_per_token(config, 4))

@@ -17,14 +17,12 @@ from qanat.backends.reference.elementwise import F32
 
 __all__ = ["Linear", "to_float32"]
 
-BLOCK = 1024
+BLOCK = 128
 """Output rows per product: a block stays in cache while every row of x is multiplied by it."""
 
 
 def to_float32(values: NDArray[Any]) -> F32:
     """Exact for bfloat16 and float16; a float32 array is returned as it is."""
-    if values.dtype == ml_dtypes.bfloat16:  # a bfloat16 is the upper half of a float32
-        return (values.view(np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32)
     return np.ascontiguousarray(values, dtype=np.float32)
 
 
