@@ -15,8 +15,9 @@ from qanat.cli.input import InputError, require_text, stdin_is_terminal
 from qanat.cli.markdown import MarkdownPrinter
 from qanat.cli.options import ModelOptions, SamplingOptions, grouped
 from qanat.cli.output import StreamPrinter, is_terminal, note
-from qanat.cli.replies import Partial, open_model, stream_reply
+from qanat.cli.replies import Partial, count_prompt, open_model, stream_reply
 from qanat.cli.sampling import typed_settings
+from qanat.cli.terminal import quiet_interrupt
 from qanat.errors import QanatError
 
 __all__ = ["chat"]
@@ -109,11 +110,16 @@ def _answer(talk: Chat) -> None:
     )
     partial = Partial()
     stopped = False
-    stream = talk.llm.chat(
-        conversation.messages(), params, enable_thinking=conversation.thinking, stream=True
-    )
+    messages, thinking = conversation.messages(), conversation.thinking
+    stream = talk.llm.chat(messages, params, enable_thinking=thinking, stream=True)
     try:
-        reply, watch = stream_reply(stream, printer, partial)
+        with quiet_interrupt():
+            reply, watch = stream_reply(
+                stream,
+                printer,
+                partial,
+                prompt_tokens=lambda: count_prompt(talk.llm, messages, enable_thinking=thinking),
+            )
     except KeyboardInterrupt:
         stopped = True
     if partial.content or partial.reasoning:

@@ -9,6 +9,9 @@ import numpy as np
 
 from qanat.cli.forward import Watcher, all_logits
 from qanat.cli.input import InputError
+from qanat.cli.output import bytes_text
+from qanat.cli.replies import LARGE
+from qanat.cli.terminal import Status
 from qanat.cli.tokenize import token_label
 
 __all__ = ["explain_model"]
@@ -46,9 +49,15 @@ def explain_model(folder: Path, prompt: str, *, named: str, own_ids: bool, top: 
     if own_ids:
         start = " ".join(map(str, ids[:24])) + (" ..." if len(ids) > 24 else "")
         print(f"  (it has a vocabulary of its own, so its ids differ: {start})")
-    watcher = Watcher(open_backend("auto", weights="f32"))
-    model: Any = TextModel(checkpoint.config.text, checkpoint.tensors, watcher)
-    logits = all_logits(model, ids, last_only=True)[-1, : len(tokenizer)]
+    status = Status(worth_a_line=checkpoint.total_bytes > LARGE)
+    try:
+        status.show(f"loading the weights, {bytes_text(checkpoint.total_bytes)}")
+        watcher = Watcher(open_backend("auto", weights="f32"))
+        model: Any = TextModel(checkpoint.config.text, checkpoint.tensors, watcher)
+        status.show(f"reading the prompt ({len(ids)} tokens)")
+        logits = all_logits(model, ids, last_only=True)[-1, : len(tokenizer)]
+    finally:
+        status.clear()
     _layers(watcher, checkpoint.config.text.layer_types)
     _choice(logits, tokenizer, top, title)
 

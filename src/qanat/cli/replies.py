@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,16 +10,25 @@ from typing import TYPE_CHECKING, Any
 from qanat.cli.options import ModelOptions
 from qanat.cli.output import StreamPrinter, bytes_text, note
 from qanat.cli.speed import Stopwatch
+from qanat.cli.terminal import Status
 
 if TYPE_CHECKING:
     from qanat.checkpoint import Checkpoint
     from qanat.engine import LLM, Reply
     from qanat.engine.reply import TokenLogprob
 
-LARGE = 200_000_000
+LARGE = 500_000_000
 """Bytes from which loading takes long enough to be announced."""
 
-__all__ = ["Partial", "open_model", "read_bytes_per_token", "reply_as_json", "stream_reply"]
+__all__ = [
+    "LARGE",
+    "Partial",
+    "count_prompt",
+    "open_model",
+    "read_bytes_per_token",
+    "reply_as_json",
+    "stream_reply",
+]
 
 
 def open_model(options: ModelOptions) -> LLM:
@@ -32,15 +41,20 @@ def open_model(options: ModelOptions) -> LLM:
     )  # maps the files; reads no weights
     if checkpoint.total_bytes > LARGE:
         _announce(checkpoint, options)
-    return LLM(
-        options.model,
-        backend=options.backend.value,
-        weights=options.weights.value,
-        revision=options.revision,
-        offline=options.offline or None,
-        max_model_len=options.max_model_len,
-        max_batch=1,
-    )
+    status = Status(worth_a_line=False)  # off the screen the announcement is the line
+    try:
+        status.show(f"loading the weights, {bytes_text(checkpoint.total_bytes)}")
+        return LLM(
+            options.model,
+            backend=options.backend.value,
+            weights=options.weights.value,
+            revision=options.revision,
+            offline=options.offline or None,
+            max_model_len=options.max_model_len,
+            max_batch=1,
+        )
+    finally:
+        status.clear()
 
 
 def _announce(checkpoint: Checkpoint, options: ModelOptions) -> None:
@@ -57,6 +71,15 @@ def _announce(checkpoint: Checkpoint, options: ModelOptions) -> None:
     )
 
 
+def count_prompt(llm: LLM, messages: Any, **options: Any) -> int:
+    """How many tokens `llm.chat` will read; `options` are those that it gets."""
+    from qanat.engine.chat import prepare_chat
+
+    usual = {"tools": None, "documents": None, "enable_thinking": None, "sanitize": False}
+    options = {**usual, "continue_final_message": False, **options}
+    return len(prepare_chat(llm.template, llm.tokenizer, messages, template_kwargs={}, **options).ids)
+
+
 @dataclass
 class Partial:
     """What has arrived of a reply, so that an interrupted one is not lost."""
@@ -66,18 +89,27 @@ class Partial:
 
 
 def stream_reply(
-    stream: Iterator[Any], printer: StreamPrinter | None, partial: Partial | None = None
+    stream: Iterator[Any],
+    printer: StreamPrinter | None,
+    partial: Partial | None = None,
+    *,
+    prompt_tokens: Callable[[], int],
 ) -> tuple[Reply, Stopwatch]:
     """Print a stream as it arrives (not at all without a printer) and return the whole reply.
 
     However it ends - an error, Ctrl-C - the stream is closed, so that the engine frees what it held, and the
-    screen is left in order.
+    screen is left in order. Until the first token a screen is told that the prompt is being read; its tokens
+    are counted only for that.
     """
+    status = Status(worth_a_line=False)
+    if status.screen:
+        status.show(f"reading the prompt ({prompt_tokens()} tokens)")
     watch = Stopwatch()
     reply = None
     try:
         with closing(stream) as chunks:  # type: ignore[type-var]
             for chunk in chunks:
+                status.clear()
                 if chunk.token_ids:
                     watch.token()
                 if partial is not None:
@@ -92,6 +124,7 @@ def stream_reply(
             for call in reply.tool_calls:
                 printer.tool_call(call.name, call.arguments)
     finally:
+        status.clear()
         if printer is not None:
             printer.finish()
     return reply, watch

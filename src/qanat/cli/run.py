@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,7 +11,7 @@ import typer
 from qanat.cli.input import InputError, read_stdin, read_tools, stdin_is_terminal
 from qanat.cli.options import ModelOptions, SamplingOptions, grouped
 from qanat.cli.output import StreamPrinter, note, print_json
-from qanat.cli.replies import open_model, read_bytes_per_token, reply_as_json, stream_reply
+from qanat.cli.replies import count_prompt, open_model, read_bytes_per_token, reply_as_json, stream_reply
 from qanat.cli.sampling import describe, parameters, resolve_thinking, typed_settings
 
 if TYPE_CHECKING:
@@ -111,22 +113,24 @@ def run(
     llm = open_model(model)
     thinks = False if raw else resolve_thinking(llm.template, thinking)
     params = parameters(llm, settings, greedy=sampling.greedy, thinking=thinks)
+    count: Callable[[], int]
     if raw:
         stream = llm.generate(text, params, stream=True)
+        count = partial(_count, llm, text)
     else:
-        stream = llm.chat(
-            _messages(system, text),
-            params,
-            tools=tool_list,
-            enable_thinking=thinking,
-            sanitize=sanitize,
-            stream=True,
-        )
+        messages = _messages(system, text)
+        options: dict[str, Any] = {"tools": tool_list, "enable_thinking": thinking, "sanitize": sanitize}
+        stream = llm.chat(messages, params, stream=True, **options)
+        count = partial(count_prompt, llm, messages, **options)
     printer = None if as_json else StreamPrinter(hide_thinking=hide_thinking)
-    reply, watch = stream_reply(stream, printer)
+    reply, watch = stream_reply(stream, printer, prompt_tokens=count)
     if as_json:
         print_json(reply_as_json(llm, reply))
     note(_summary(llm, reply, params, watch, sampling))
+
+
+def _count(llm: LLM, text: str) -> int:
+    return len(llm.tokenizer.encode(text))
 
 
 def _messages(system: str | None, text: str) -> list[dict[str, Any]]:
