@@ -257,14 +257,39 @@ def test_a_refusal_is_explained_on_one_line(answer: tuple[int, str], words: str,
     assert str(caught.value).isprintable()
 
 
-def test_an_answer_that_is_not_the_hubs_counts_as_unreachable(server: FakeHub) -> None:
+def test_an_answer_that_is_not_the_hubs_is_named(server: FakeHub) -> None:
     server.refuse = (200, "")  # a captive portal says yes to everything
     server.refusal_body = b"<html>log in</html>"
-    with pytest.raises(ModelNotFoundError, match="cannot be reached"):
+    with pytest.raises(ModelNotFoundError, match=r"not as a hub does \(a login page\?\)") as caught:
         resolve_model(NAME)
+    assert "cannot be reached" not in str(caught.value)
 
 
-def test_an_answer_of_wrong_kinds_counts_as_unreachable(server: FakeHub) -> None:
+@pytest.mark.parametrize(("code", "doubted"), [("", True), ("RepoNotFound", False)])
+def test_a_404_of_another_endpoint_doubts_that_it_is_a_mirror(
+    code: str, doubted: bool, server: FakeHub
+) -> None:
+    server.refuse = (404, code)
+    with pytest.raises(ModelNotFoundError, match="no such repository") as caught:
+        resolve_model(NAME)
+    assert ("no mirror of the hub" in str(caught.value)) == doubted
+
+
+@pytest.mark.parametrize("name", ["pockt", "Pocket", "poket", "pocket2"])
+def test_a_slip_of_the_fingers_is_asked_about(name: str) -> None:
+    for action in (lambda: resolve_model(name), lambda: resolve_model(name, offline=True)):
+        with pytest.raises(ModelNotFoundError, match="did you mean pocket"):
+            action()
+
+
+@pytest.mark.parametrize("name", ["rocket-7b", "org/pockt", "llama"])
+def test_another_name_is_not_taken_for_a_slip(name: str) -> None:
+    with pytest.raises(ModelNotFoundError) as caught:
+        resolve_model(name, offline=True)
+    assert "did you mean" not in str(caught.value)
+
+
+def test_an_answer_of_wrong_kinds_is_not_a_hubs(server: FakeHub) -> None:
     server.files[5] = b""  # type: ignore[index]
     with pytest.raises(ModelNotFoundError, match="no list of files"):
         pull(NAME, progress=False)

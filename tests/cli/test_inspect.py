@@ -95,13 +95,27 @@ def test_list_names_the_built_in_model_first(empty_cache: Path) -> None:
 
 
 def test_rm_asks_or_needs_yes_and_knows_what_is_there(empty_cache: Path) -> None:
+    for options in ([], ["--yes"]):
+        for model, words in (
+            ("a/b", "not in the cache"),
+            ("nope", "not in the cache"),
+            ("pocket", "part of"),
+        ):
+            refused = invoke("rm", *options, model)
+            assert_refused(refused, model, words)
+            assert "--yes" not in refused.stderr
+    (empty_cache / "models--a--b").mkdir()
     assert_refused(invoke("rm", "a/b"), "rm --yes a/b")
-    assert_refused(invoke("rm", "--yes", "a/b"), "a/b")
-    assert_refused(invoke("rm", "--yes", "pocket"), "pocket")
+    assert invoke("rm", "--yes", "a/b").exit_code == 0
 
 
 def test_pull_of_something_that_is_no_hub_id_is_refused() -> None:
     assert_refused(invoke("pull", "not a model"), "not a model")
+    assert_refused(invoke("pull", "pocket"), "nothing to pull")
+
+
+def test_pull_of_a_folder_says_how_to_use_it(tmp_path: Path) -> None:
+    assert_refused(invoke("pull", str(tmp_path)), "is a folder already", "-m")
 
 
 def test_printed_lines_have_a_command_to_go_on_with(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

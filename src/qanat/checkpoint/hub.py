@@ -12,7 +12,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -28,6 +28,7 @@ from qanat.checkpoint.hub_cache import (
 from qanat.checkpoint.hub_download import download_blob
 from qanat.checkpoint.hub_messages import explain, translate
 from qanat.checkpoint.resolve import BUILT_IN
+from qanat.checkpoint.strict_json import as_one_line
 from qanat.errors import CheckpointError, ModelNotFoundError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -57,11 +58,14 @@ def pull(model: str, revision: str | None = None, progress: bool = True) -> Path
 
     Raises:
         ModelNotFoundError: no such repository or revision, no permission, or the hub cannot be reached.
-        UnsupportedError: the repository has no safetensors.
+        UnsupportedError: the repository has no safetensors; the built-in model; a folder on this disk.
         CheckpointError: the disk is too small, or the repository is incomplete.
     """
     if model == BUILT_IN:
         raise UnsupportedError(f"{BUILT_IN!r} is part of qanat: there is nothing to pull")
+    with suppress(OSError, ValueError, RuntimeError):  # what cannot be the name of a folder
+        if Path(model).expanduser().is_dir():
+            raise UnsupportedError(f"{as_one_line(model)} is a folder already: use it with -m")
     if _offline(None):
         raise ModelNotFoundError(f"{model}: HF_HUB_OFFLINE is set, so nothing can be pulled; unset it")
     return _download(model, revision, _ask(model, revision), "all", progress)
@@ -129,7 +133,7 @@ def _ask(model: str, revision: str | None) -> ModelInfo:
     info: ModelInfo = answer[0]
     names = [sibling.rfilename for sibling in info.siblings or ()]
     if not all(isinstance(name, str) for name in (info.sha or "", *names)):
-        raise ModelNotFoundError(explain("unreachable", model, revision, "its answer is no list of files"))
+        raise ModelNotFoundError(explain("strange", model, revision, "its answer is no list of files"))
     return info
 
 
@@ -140,7 +144,7 @@ def _download(model: str, revision: str | None, info: ModelInfo, files: Files, p
     function for whole repositories does not give to all of its requests.
     """
     if info.sha is None:
-        raise ModelNotFoundError(explain("unreachable", model, revision, "its answer names no commit"))
+        raise ModelNotFoundError(explain("strange", model, revision, "its answer names no commit"))
     not_wanted = NOT_WANTED + (WEIGHTS if files == "tokenizer" else ())
     sizes = {
         sibling.rfilename: sibling.size or 0

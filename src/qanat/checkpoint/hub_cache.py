@@ -28,6 +28,7 @@ __all__ = [
     "cached_snapshot",
     "missing_parts",
     "note_commit",
+    "removable",
     "remove_cached",
     "repository_folder",
     "require_endpoint",
@@ -161,8 +162,8 @@ def _is_ours(snapshot: Path) -> bool:
     return config.get("model_type") in _MODEL_TYPES
 
 
-def remove_cached(model: str) -> int:
-    """Delete a hub model from the cache, unfinished downloads included; returns the bytes freed.
+def removable(model: str) -> Path:
+    """Find the folder that `remove_cached` deletes.
 
     Raises:
         ModelNotFoundError: it is not in the cache.
@@ -177,6 +178,15 @@ def remove_cached(model: str) -> int:
         there = sorted(p.name[len(prefix) :].replace("--", "/", 1) for p in cache.glob(f"{prefix}*"))
         holds = f"it holds {', '.join(there[:8])}" if there else "it holds no model"
         raise ModelNotFoundError(f"{as_one_line(model)} is not in the cache {cache}; {holds}")
+    return folder
+
+
+def remove_cached(model: str) -> int:
+    """Delete a hub model from the cache, unfinished downloads included; returns the bytes freed.
+
+    Raises what `removable` raises.
+    """
+    folder = removable(model)
     files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
     freed = sum(path.stat().st_size for path in files)
     shutil.rmtree(folder)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import errno
+from difflib import get_close_matches
+from json import JSONDecodeError
 from typing import Literal
 
+from qanat.checkpoint.resolve import BUILT_IN
 from qanat.checkpoint.strict_json import as_one_line
 from qanat.errors import CheckpointError, ModelNotFoundError
 
 __all__ = ["explain", "translate"]
 
 LOGIN = "log in with `hf auth login`, or set HF_TOKEN"
-Kind = Literal["offline", "unreachable", "refused"]
+Kind = Literal["offline", "unreachable", "strange", "refused"]
+PUBLIC = "https://huggingface.co"
 
 
 def endpoint() -> str:
@@ -24,6 +28,16 @@ def endpoint() -> str:
 
 def explain(kind: Kind, model: str, revision: str | None, detail: str) -> str:
     """Build the one-line message for a model that could not be had."""
+    return _explain(kind, model, revision, detail) + _meant(model)
+
+
+def _meant(model: str) -> str:
+    """Ask, after a slip of the fingers, whether the built-in model was meant."""
+    near = get_close_matches(model.lower(), [BUILT_IN], cutoff=0.75)
+    return f"; did you mean {BUILT_IN}, the built-in model?" if near and "/" not in model else ""
+
+
+def _explain(kind: Kind, model: str, revision: str | None, detail: str) -> str:
     wanted = model if revision is None else f"{model} (revision {as_one_line(revision)})"
     if kind == "offline":
         state = f"the cached copy is incomplete: {detail}" if detail else "it is not in the cache"
@@ -34,6 +48,11 @@ def explain(kind: Kind, model: str, revision: str | None, detail: str) -> str:
         )
     if kind == "refused":
         return f"{wanted}: {detail}"
+    if kind == "strange":
+        return (
+            f"{wanted}: {endpoint()} answered, but not as a hub does ({detail}); log in to the network in a "
+            "browser, or correct HF_ENDPOINT, or give the path of a copied model folder"
+        )
     return (
         f"{wanted}: the hub at {endpoint()} cannot be reached ({detail}); give the path of a copied model "
         f"folder, or set HF_ENDPOINT to a mirror, or run `qanat pull {model}` where there is a network and "
@@ -67,14 +86,23 @@ def translate(problem: BaseException, model: str, revision: str | None) -> Check
         return CheckpointError(
             f"{model}: the cache is not writable ({problem}); set HF_HOME to another folder"
         )
+    if isinstance(problem, JSONDecodeError):  # where a network wants a login, its page answers everything
+        return ModelNotFoundError(explain("strange", model, revision, "a login page?"))
     detail = " ".join(f"{type(problem).__name__}: {problem}".split())
     return ModelNotFoundError(explain("unreachable", model, revision, detail[:200]))
 
 
 def _http_detail(problem: BaseException) -> str:
+    from huggingface_hub import errors
+
     status = getattr(getattr(problem, "response", None), "status_code", None)
     if status == 404:
-        return f"no such repository at {endpoint()}; check the spelling, or, if it is private, {LOGIN}"
+        # The hub names its reason in a header, which the client turns into an error of its own kind.
+        said_by_a_hub = isinstance(problem, errors.RepositoryNotFoundError) or endpoint() == PUBLIC
+        mirror = "" if said_by_a_hub else ", or the endpoint is no mirror of the hub (correct HF_ENDPOINT)"
+        return (
+            f"no such repository at {endpoint()}; check the spelling, or, if it is private, {LOGIN}{mirror}"
+        )
     if status == 401:
         return (
             f"{endpoint()} answered 401: no such repository, or it is private and wants a valid login; "

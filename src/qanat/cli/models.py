@@ -67,7 +67,9 @@ def remove(
 ) -> None:
     """Delete a downloaded model from the shared hub cache, every revision of it."""
     from qanat.checkpoint import remove_cached
+    from qanat.checkpoint.hub_cache import removable
 
+    removable(model)  # nobody is asked about what is not there
     if not yes:
         if stdin_is_terminal() and sys.stdin is not None and sys.stderr.isatty():
             # The cache is shared with transformers and other programs of this user.
