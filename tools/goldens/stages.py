@@ -74,7 +74,10 @@ def safetensors_outcomes() -> list[dict[str, Any] | None]:
     for _, data in safetensors_files():
         try:
             outcomes.append(
-                {name: [t["dtype"], t["shape"], bytes(t["data"]).hex()] for name, t in deserialize(data)}
+                {
+                    name: [t["dtype"], t["shape"], bytes(t["data"]).hex()]
+                    for name, t in sorted(deserialize(data), key=lambda item: item[0])  # it has no order
+                }
             )
         except SafetensorError:
             outcomes.append(None)
