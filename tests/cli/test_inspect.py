@@ -64,6 +64,15 @@ def test_inspect_tells_the_published_sizes(
     assert found["state_bytes_per_sequence"] / 1e6 == pytest.approx(state, abs=0.1)
 
 
+def test_the_model_may_be_named_with_the_option_too() -> None:
+    plain = invoke("inspect", "pocket", "--json")
+    assert invoke("inspect", "-m", "pocket", "--json").stdout == plain.stdout
+    assert invoke("inspect", "pocket", "-m", "pocket", "--json").stdout == plain.stdout
+    for command in ("inspect", "verify"):
+        assert_refused(invoke(command, "pocket", "-m", "./other"), "pocket", "./other", "choose one")
+        assert_refused(invoke(command), "name a model", f"{command} --help")
+
+
 def test_a_folder_without_weights_is_one_line(tmp_path: Path) -> None:
     assert_refused(invoke("inspect", str(tmp_path)), str(tmp_path))
 

@@ -79,6 +79,21 @@ def test_a_usage_error_is_one_line_and_code_2(arguments: list[str]) -> None:
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["chat", "./model"], "-m ./model"),
+        (["run", "who", "are", "you"], "put the prompt in quotes"),
+        (["tokenize", "two", "words"], "put the text in quotes"),
+        (["run", "--weights", "f16", "hi"], "'f16' is not one of"),
+    ],
+)
+def test_a_usage_error_hints_at_what_was_meant(arguments: list[str], words: str) -> None:
+    result = invoke(*arguments)
+    assert_refused(result, words)
+    assert "Value error" not in result.stderr
+
+
 def test_an_error_cannot_steer_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
     assert leave(fail(CheckpointError("\x1b[31mred\x07 \x9b2J"))) == 2
     assert capsys.readouterr().err == "error: \u241b[31mred\u2407 \ufffd2J\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -25,6 +26,9 @@ PIPE_CLOSED = 141  # 128 + SIGPIPE, what a C program would leave with
 _USAGE = typer.BadParameter.__bases__[0]
 """typer's error for a wrong command line; the version that typer carries inside has no public name."""
 
+_TEXTS = {"run": "prompt", "explain": "text", "tokenize": "text"}
+"""What the only argument of a command is, where words without quotes become several."""
+
 
 def one_line(text: str) -> str:
     """`text` on a single line, however it was wrapped."""
@@ -41,6 +45,18 @@ def _write_nothing_more() -> None:
     """Turn stdout away: what it still buffers must not be flushed into a broken pipe or full disk at exit."""
     with suppress(OSError, ValueError):  # a replaced stdout (in tests) has no file descriptor
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _usage_message(message: str, called: str) -> str:
+    """typer's words for a wrong command line, without its library's and with a hint where one helps."""
+    message = message.rstrip(".").replace("Value error, ", "")
+    extra = re.fullmatch(r"Got unexpected extra argument(?:s|\(s\))? \((.*)\)", message, re.DOTALL)
+    command = called.rpartition(" ")[2]
+    if extra and command == "chat":
+        return f"{message}: a model is named with -m, as in `{called} -m {extra[1]}`"
+    if extra and command in _TEXTS:
+        return f"{message}: put the {_TEXTS[command]} in quotes"
+    return message
 
 
 @contextmanager
@@ -85,7 +101,8 @@ def guarded() -> Iterator[None]:
         if isinstance(error, _USAGE):
             usage: Any = error
             called = usage.ctx.command_path if usage.ctx else "qanat"
-            report(f"{usage.format_message().rstrip('.')}; `{called} --help` shows the usage")
+            said = _usage_message(usage.format_message(), called)
+            report(f"{said}; `{called} --help` shows the usage")
             raise typer.Exit(BAD_INPUT) from None
         report(
             f"qanat has a bug: {type(error).__name__}: {error}. Please report it with the command you typed; "

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from qanat.cli.options import also_model_option, one_model
 from qanat.cli.output import bytes_text, print_json
 
 if TYPE_CHECKING:
@@ -64,12 +65,16 @@ def facts(config: ModelConfig, checkpoint: Checkpoint | None) -> dict[str, Any]:
 
 
 def inspect(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model folder, a hub id, or `pocket`.")],
+    model: Annotated[
+        str | None, typer.Argument(metavar="MODEL", help="A model folder, a hub id, or `pocket`.")
+    ] = None,
+    named: Annotated[str | None, also_model_option] = None,
     revision: Annotated[str | None, typer.Option(help="Branch, tag or commit on the hub.")] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Never ask the hub.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Show a model's architecture, its size, and the memory it needs; every tensor is checked."""
+    model = one_model("inspect", model, named)
     from qanat.checkpoint import load_checkpoint
     from qanat.engine.memory import available_bytes
 

@@ -15,7 +15,19 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-__all__ = ["Backend", "ModelOptions", "SamplingOptions", "Weights", "grouped", "model_option"]
+from qanat.cli import invocation
+from qanat.cli.input import InputError
+
+__all__ = [
+    "Backend",
+    "ModelOptions",
+    "SamplingOptions",
+    "Weights",
+    "also_model_option",
+    "grouped",
+    "model_option",
+    "one_model",
+]
 
 model_option = typer.Option(
     "-m",
@@ -24,6 +36,24 @@ model_option = typer.Option(
     help="A model folder, a hub id such as Qwen/Qwen3.5-2B, or the built-in `pocket`.",
     rich_help_panel="Model",
 )
+
+also_model_option = typer.Option("-m", "--model", metavar="MODEL", help="The same as the argument.")
+"""For the commands that are about a model, and take it as their argument."""
+
+
+def one_model(command: str, argument: str | None, option: str | None) -> str:
+    """The model of a command that takes it either way.
+
+    Raises:
+        InputError: none was named, or two.
+    """
+    if argument is not None and option is not None and argument != option:
+        raise InputError(f"two models are named, {argument} and -m {option}: choose one")
+    model = argument if argument is not None else option
+    if model is None:
+        usage = invocation.command(f"{command} --help")
+        raise InputError(f"name a model: a folder, a hub id, or pocket; `{usage}` shows the usage")
+    return model
 
 
 class Weights(StrEnum):

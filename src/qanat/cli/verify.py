@@ -12,6 +12,7 @@ import typer
 
 from qanat.cli import invocation
 from qanat.cli.input import InputError
+from qanat.cli.options import also_model_option, one_model
 from qanat.cli.output import bytes_text, note, print_json
 
 if TYPE_CHECKING:
@@ -43,9 +44,12 @@ def _require_transformers(model: str) -> None:
 
 
 def verify(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model folder, a hub id, or `pocket`.")],
+    model: Annotated[
+        str | None, typer.Argument(metavar="MODEL", help="A model folder, a hub id, or `pocket`.")
+    ] = None,
     tokens: Annotated[int, typer.Option(help="Length of the greedy replies.", min=1)] = 64,
     prompts: Annotated[int, typer.Option(help="How many prompts are answered.", min=1, max=8)] = 8,
+    named: Annotated[str | None, also_model_option] = None,
     revision: Annotated[str | None, typer.Option(help="Branch, tag or commit on the hub.")] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Never ask the hub.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
@@ -54,6 +58,7 @@ def verify(
 
     Needs torch and transformers in the same environment. Leaves with 1 when anything differs.
     """
+    model = one_model("verify", model, named)
     _require_transformers(model)
     from qanat.checkpoint import load_checkpoint
     from qanat.engine.defaults import DIFFERENCES_FROM_TRANSFORMERS
