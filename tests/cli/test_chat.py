@@ -100,6 +100,9 @@ def test_set_changes_shows_and_restores(talk: Chat) -> None:
     assert talk.params().top_k == 9
     run_command(talk, "/set top_k default")
     assert "top_k" not in talk.conversation.settings
+    assert run_command(talk, "/set temperature 0.7").count("0.7") == 1
+    assert run_command(talk, "/set repetition_penalty 1.5").count("1.5") == 1
+    assert "max_tokens 7" in run_command(talk, "/set max_tokens 7")
     run_command(talk, "/set stop two words")
     assert talk.params().stops == ("two words",)
 
@@ -341,4 +344,5 @@ def test_a_real_ctrl_c_stops_the_answer_and_not_the_chat() -> None:
         assert process.wait(60) == 0
         said = process.stderr.read()
         assert b"stopped" in said
-        assert b"0 replies" in said
+        assert b"1 reply, " in said  # what was read and written counts
+        assert b" 0 written" not in said

@@ -92,6 +92,15 @@ def test_tool_calls_are_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
+def test_half_a_character_in_a_tool_call_stays_an_escape(capsys: pytest.CaptureFixture[str]) -> None:
+    printer = StreamPrinter(hide_thinking=False)
+    printer.tool_call("f", '{"x": "\\ud800"}')
+    printer.tool_call("g", '{"x": "é"}')
+    first, second = capsys.readouterr().out.split("\n")[:2]
+    assert first == '{"name": "f", "arguments": {"x": "\\ud800"}}'
+    assert second == '{"name": "g", "arguments": {"x": "é"}}'
+
+
 @pytest.mark.parametrize(
     ("count", "text"),
     [

@@ -182,6 +182,17 @@ def test_what_would_do_nothing_or_cannot_be_is_refused(options: list[str], words
 def test_nothing_to_say_is_refused() -> None:
     assert_refused(invoke("run"), "prompt")
     assert_refused(invoke("run", "", "--raw"), "prompt")
+    for name in ("run", "explain"):
+        for text, word in (("", "empty"), (" \n ", "blank")):
+            assert_refused(invoke(name, text), word)
+            assert_refused(invoke(name, stdin=text), word)
+
+
+def test_blanks_that_are_piped_in_are_no_part_of_the_prompt(llm: LLM) -> None:
+    expected = llm.chat([{"role": "user", "content": "hello"}], SamplingParams.greedy(max_tokens=5))
+    result = invoke("run", "hello", "--greedy", "--max-tokens", "5", "--json", stdin="\n")
+    assert json.loads(result.stdout)["usage"]["prompt_tokens"] == expected.usage.prompt_tokens
+    assert invoke("run", "--raw", "\n", "--greedy", "--max-tokens", "2").exit_code == 0
 
 
 def test_a_prompt_that_is_too_long_is_refused() -> None:
@@ -228,6 +239,9 @@ def test_a_reader_that_leaves_stops_the_reply() -> None:
         assert process.stderr.read() == b""
 
 
-def test_output_is_written_in_the_terminals_encoding_without_failing() -> None:
-    done = spawn("detokenize", "-", stdin=b"0 99 226", env={"PYTHONIOENCODING": "latin-1"})
-    assert done.returncode == 0, done.stderr
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-16"])
+def test_a_pipe_gets_utf8_whatever_the_locale(encoding: str) -> None:
+    text = "é 漢 🦄".encode()
+    ids = spawn("tokenize", "-", stdin=text).stdout
+    done = spawn("detokenize", "-", stdin=ids, env={"PYTHONIOENCODING": encoding})
+    assert (done.returncode, done.stdout, done.stderr) == (0, text, b"")

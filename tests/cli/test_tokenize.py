@@ -77,6 +77,15 @@ def test_what_is_no_id_is_refused(word: str) -> None:
     assert_refused(invoke("detokenize", "-", stdin=f"1 {word}"), word, "not a token id")
 
 
+def test_ids_without_a_token_are_counted_on_stderr(tokenizer: Tokenizer) -> None:
+    good = tokenizer.encode("hello")
+    result = invoke("detokenize", *map(str, [99999, *good, 88888]))
+    assert result.stdout == "hello"
+    assert f"2 of {len(good) + 2} ids have no token" in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert invoke("detokenize", *map(str, good)).stderr == ""
+
+
 def test_an_endless_number_is_no_id() -> None:
     assert_refused(invoke("detokenize", "-", stdin="9" * 5000), "not a token id")
 
@@ -164,6 +173,12 @@ def test_render_says_what_is_wrong_with_a_file(tmp_path: Path, content: bytes, w
     file = tmp_path / "m.json"
     file.write_bytes(content)
     assert_refused(invoke("render", str(file)), *words)
+
+
+def test_what_is_wrong_with_standard_input_is_said_of_it_by_name() -> None:
+    for arguments in (["render", "-"], ["run", "hello", "--tools", "-"]):
+        refused = invoke(*arguments, stdin="5")
+        assert_refused(refused, "standard input must hold a list", "a number")
 
 
 def test_names_that_cannot_be_files_are_refused(tmp_path: Path) -> None:

@@ -86,7 +86,14 @@ def run() -> None:
         if getattr(sys, name) is None:  # closed by the caller (`>&-`): what is written goes nowhere
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            # A terminal that cannot show a character gets a substitute instead of an exception.
-            stream.reconfigure(errors="replace" if stream is sys.stdout else "backslashreplace")
+        if not isinstance(stream, io.TextIOWrapper):
+            continue
+        if not stream.isatty():
+            # A program reads this: every character as it is, whatever the locale, and so are bytes that are
+            # none (in names of files).
+            stream.reconfigure(encoding="utf-8", errors="surrogateescape")
+        else:  # a terminal that cannot show a character gets a substitute instead of an exception
+            stream.reconfigure(errors="replace")
+        if stream is sys.stderr:
+            stream.reconfigure(errors="backslashreplace")
     app(prog_name=invocation.program())

@@ -111,15 +111,14 @@ def _answer(talk: Chat) -> None:
     partial = Partial()
     stopped = False
     messages, thinking = conversation.messages(), conversation.thinking
+
+    def count() -> int:
+        return count_prompt(talk.llm, messages, enable_thinking=thinking)
+
     stream = talk.llm.chat(messages, params, enable_thinking=thinking, stream=True)
     try:
         with quiet_interrupt():
-            reply, watch = stream_reply(
-                stream,
-                printer,
-                partial,
-                prompt_tokens=lambda: count_prompt(talk.llm, messages, enable_thinking=thinking),
-            )
+            reply, _ = stream_reply(stream, printer, partial, prompt_tokens=count)
     except KeyboardInterrupt:
         stopped = True
     if partial.content or partial.reasoning:
@@ -128,13 +127,14 @@ def _answer(talk: Chat) -> None:
             message["reasoning_content"] = partial.reasoning
         conversation.turns.append(message)
         conversation.saved = False
+    if partial.tokens:  # else the prompt was not read to its end
+        talk.last_seed = params.seed
+        talk.totals["replies"] += 1
+        talk.totals["prompt_tokens"] += count() if stopped else reply.usage.prompt_tokens
+        talk.totals["tokens"] += partial.tokens
+        talk.totals["seconds"] += partial.watch.prompt_seconds + partial.watch.decode_seconds
     if stopped:
         note("stopped; /regen asks again")
         return
-    talk.last_seed = params.seed
-    talk.totals["replies"] += 1
-    talk.totals["prompt_tokens"] += reply.usage.prompt_tokens
-    talk.totals["tokens"] += reply.usage.completion_tokens
-    talk.totals["seconds"] += watch.prompt_seconds + watch.decode_seconds
     if reply.finish_reason == "length":
         note("cut off: the reply reached its limit of tokens (/set max_tokens N)")

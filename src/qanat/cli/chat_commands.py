@@ -98,9 +98,12 @@ def _set(chat: Chat, rest: str) -> str:
     trial = dataclasses.replace(chat.conversation, settings=settings, saved=False)
     params = chat.params(trial)  # refuses what is out of range, before anything has changed
     chat.conversation = trial
-    return chat.describe() + (
-        f"; {field} {getattr(params, field)}" if field in settings else f"; {field} as before"
-    )
+    described = chat.describe()
+    if field not in settings:
+        return f"{described}; {field} as before"
+    now = f"{field} {getattr(params, field)}"
+    told = {now, now.replace("_", " ")} & set(described.split(", "))  # penalties are spelled out there
+    return described if told else f"{described}; {now}"
 
 
 def _path(name: str) -> Path:
@@ -160,8 +163,9 @@ def _stats(chat: Chat, rest: str) -> str:
     t = chat.totals
     speed = f"{t['tokens'] / t['seconds']:.1f} tok/s" if t["seconds"] else "no speed yet"
     seed = "" if chat.last_seed is None else f", last seed {chat.last_seed}"
+    noun = "reply" if t["replies"] == 1 else "replies"
     return (
-        f"{t['replies']:.0f} replies, {t['prompt_tokens']:.0f} prompt tokens read, "
+        f"{t['replies']:.0f} {noun}, {t['prompt_tokens']:.0f} prompt tokens read, "
         f"{t['tokens']:.0f} written, {speed}{seed}; next reply: {chat.describe()}"
     )
 

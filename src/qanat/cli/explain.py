@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qanat.cli import invocation
-from qanat.cli.input import InputError, read_stdin, stdin_is_terminal
+from qanat.cli.input import InputError, read_stdin, require_words, stdin_is_terminal
 from qanat.cli.output import is_terminal, note, visible
 from qanat.cli.tokenize import token_label
 
@@ -55,7 +55,7 @@ def explain(
         raise InputError("--revision belongs to a hub id: name one with -m")
     if text is None and stdin_is_terminal():
         raise InputError("give the text as an argument, or pipe it in")
-    message = read_stdin() if text is None or text == "-" else text
+    message = require_words(read_stdin() if text is None or text == "-" else text, "text")
     folder = resolve_model(model or BUILT_IN, revision=revision, offline=offline or None)
     keywords: dict[str, Any] = {} if thinking is None else {"enable_thinking": thinking}
     prompt = ChatTemplate.from_folder(folder).render(

@@ -17,6 +17,7 @@ __all__ = [
     "read_stdin",
     "read_tools",
     "require_text",
+    "require_words",
     "stdin_is_terminal",
 ]
 
@@ -63,6 +64,15 @@ def require_text(text: str, where: str) -> str:
     return text
 
 
+def require_words(text: str, what: str) -> str:
+    """`text` itself, unless there is nothing in it to read."""
+    if not text.strip():
+        raise InputError(
+            f"the {what} is {'blank' if text else 'empty'}: give one as an argument, or pipe one in"
+        )
+    return text
+
+
 def _read_file(name: str) -> str:
     if not name:
         raise InputError("the name of a file is empty")
@@ -78,9 +88,13 @@ def _read_file(name: str) -> str:
     return _text(data, name)
 
 
+def _source(name: str) -> str:
+    return "standard input" if name == "-" else name
+
+
 def read_json(name: str) -> Any:
     """The JSON value in file `name`, or in standard input for `-`; all its strings are text."""
-    text, where = (read_stdin(), "standard input") if name == "-" else (_read_file(name), name)
+    text, where = read_stdin() if name == "-" else _read_file(name), _source(name)
     try:
         value = json.loads(text)
         if "\\u" in text:  # only an escape can smuggle in half a character
@@ -103,7 +117,7 @@ def read_messages(name: str) -> list[dict[str, Any]]:
         value = value["messages"]
     if not isinstance(value, list) or not all(isinstance(message, dict) for message in value):
         raise InputError(
-            f'{name} must hold a list of messages such as [{{"role": "user", "content": "hello"}}], '
+            f'{_source(name)} must hold a list of messages such as [{{"role": "user", "content": "hello"}}], '
             f"not {_kind(value)}"
         )
     return value
@@ -113,7 +127,7 @@ def read_tools(name: str) -> list[dict[str, Any]]:
     """A list of tools, each a JSON-schema object as the OpenAI API takes them."""
     value = read_json(name)
     if not isinstance(value, list) or not all(isinstance(tool, dict) for tool in value):
-        raise InputError(f"{name} must hold a list of tools (JSON objects), not {_kind(value)}")
+        raise InputError(f"{_source(name)} must hold a list of tools (JSON objects), not {_kind(value)}")
     return value
 
 

@@ -8,7 +8,7 @@ import re
 import sys
 from typing import Any
 
-__all__ = ["StreamPrinter", "bytes_text", "note", "print_json", "print_text", "visible"]
+__all__ = ["StreamPrinter", "bytes_text", "json_text", "note", "print_json", "print_text", "visible"]
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
@@ -35,9 +35,19 @@ def note(text: str) -> None:
     print(f"{_DIM}{line}{_PLAIN}" if is_terminal(sys.stderr) else line, file=sys.stderr, flush=True)
 
 
+def json_text(value: Any) -> str:
+    """JSON with characters as they are; what is no character (half a UTF-16 pair) stays an escape."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(value, allow_nan=False)
+    return text
+
+
 def print_json(value: Any) -> None:
     """One JSON value on stdout; non-ASCII characters as they are."""
-    print(json.dumps(value, ensure_ascii=False, allow_nan=False))
+    print(json_text(value))
 
 
 def print_text(text: str) -> None:
@@ -93,7 +103,7 @@ class StreamPrinter:
 
     def tool_call(self, name: str, arguments: str) -> None:
         """A whole tool call, one JSON object a line."""
-        self.line(json.dumps({"name": name, "arguments": json.loads(arguments)}, ensure_ascii=False))
+        self.line(json_text({"name": name, "arguments": json.loads(arguments)}))
 
     def line(self, text: str) -> None:
         """A line of its own."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from qanat.cli.options import ModelOptions
@@ -86,6 +86,8 @@ class Partial:
 
     content: str = ""
     reasoning: str = ""
+    tokens: int = 0
+    watch: Stopwatch = field(default_factory=Stopwatch)
 
 
 def stream_reply(
@@ -105,6 +107,8 @@ def stream_reply(
     if status.screen:
         status.show(f"reading the prompt ({prompt_tokens()} tokens)")
     watch = Stopwatch()
+    if partial is not None:
+        partial.watch = watch
     reply = None
     try:
         with closing(stream) as chunks:  # type: ignore[type-var]
@@ -113,6 +117,7 @@ def stream_reply(
                 if chunk.token_ids:
                     watch.token()
                 if partial is not None:
+                    partial.tokens += len(chunk.token_ids)
                     partial.content += chunk.text
                     partial.reasoning += chunk.reasoning
                 if printer is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qanat.cli.input import InputError, read_stdin, read_tools, stdin_is_terminal
+from qanat.cli.input import InputError, read_stdin, read_tools, require_words, stdin_is_terminal
 from qanat.cli.options import ModelOptions, SamplingOptions, grouped
 from qanat.cli.output import StreamPrinter, note, print_json
 from qanat.cli.replies import count_prompt, open_model, read_bytes_per_token, reply_as_json, stream_reply
@@ -20,16 +20,19 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 
-def _prompt(argument: str | None) -> str:
-    """What is piped in, then the argument: `cat report.txt | qanat run "summarise"`."""
+def _prompt(argument: str | None, *, raw: bool) -> str:
+    """What is piped in, then the argument: `cat report.txt | qanat run "summarise"`.
+
+    Blanks are no prompt, except for `raw`: there a model goes on from them.
+    """
     piped = "" if argument is not None and stdin_is_terminal() else None
     if piped is None:
         if argument is None and stdin_is_terminal():
             raise InputError("give a prompt as an argument, or pipe one in")
         piped = read_stdin()
-    parts = [part for part in (piped, argument) if part]
+    parts = [part for part in (piped, argument) if part and (raw or part.strip())]
     if not parts:
-        raise InputError("the prompt is empty: give one as an argument, or pipe one in")
+        return require_words(piped + (argument or ""), "prompt")
     return parts[0] if len(parts) == 1 else f"{piped.rstrip()}\n\n{argument}"
 
 
@@ -109,7 +112,7 @@ def run(
     if logprobs is not None:
         settings["logprobs"] = logprobs
     tool_list = None if tools is None else read_tools(tools)
-    text = _prompt(prompt)
+    text = _prompt(prompt, raw=raw)
     llm = open_model(model)
     thinks = False if raw else resolve_thinking(llm.template, thinking)
     params = parameters(llm, settings, greedy=sampling.greedy, thinking=thinks)

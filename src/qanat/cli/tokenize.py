@@ -9,7 +9,7 @@ import typer
 
 from qanat.cli.input import InputError, parse_ids, read_stdin, stdin_is_terminal
 from qanat.cli.options import model_option
-from qanat.cli.output import print_json, print_text, visible
+from qanat.cli.output import note, print_json, print_text, visible
 
 if TYPE_CHECKING:
     from qanat.text import Tokenizer
@@ -107,4 +107,7 @@ def detokenize(
     words = [read_stdin()] if not ids or ids == ["-"] else ids
     numbers = parse_ids(words)
     tokenizer = load_tokenizer(model, revision=revision, offline=offline)
+    dropped = sum(not tokenizer.token_bytes(number) for number in numbers)
+    if dropped:
+        note(f"{dropped} of {len(numbers)} ids have no token in this vocabulary and were left out")
     print_text(tokenizer.decode(numbers, skip_special_tokens=skip))
