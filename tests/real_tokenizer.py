@@ -15,6 +15,7 @@ import pytest
 from assets import POCKET
 from qanat.text import Tokenizer
 from qanat.text.bytelevel import BYTE_TO_CHAR
+from qanat.text.published_form import added_token_flags, published_tokenizer_json
 from qanat.text.splitter import QWEN3_5_PATTERN
 from qanat.text.vocabulary import real_tokenizer_folder
 
@@ -56,31 +57,10 @@ def tiny_tokenizer_json(
     vocab = {char: token for token, char in enumerate(BYTE_TO_CHAR)}
     for merge in merges or []:
         vocab.setdefault(merge.replace(" ", ""), len(vocab))
-    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
-    bytelevel = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
-    split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [{"id": len(vocab) + i, **flags, **entry} for i, entry in enumerate(added or [])],
-        "normalizer": {"type": "NFC"},
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, dict(bytelevel)]},
-        "post_processor": dict(bytelevel),
-        "decoder": dict(bytelevel),
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": None,
-            "continuing_subword_prefix": "",
-            "end_of_word_suffix": "",
-            "fuse_unk": False,
-            "byte_fallback": False,
-            "ignore_merges": False,
-            "vocab": vocab,
-            "merges": list(merges or []),
-        },
-    }
+    entries = [
+        {"id": len(vocab) + i, **added_token_flags(False), **entry} for i, entry in enumerate(added or [])
+    ]
+    return published_tokenizer_json(vocab, merges or [], entries, pattern=pattern)
 
 
 def write_folder(folder: Path, data: Any, config: Any = None) -> Path:

@@ -7,9 +7,9 @@ minutes=${2:-60}
 python=.venv-parity/bin/python
 export OMP_NUM_THREADS="${THREADS:-1}"
 
-$python -m tools.pocket.tokenizer --seed "${SEED:-1}" --out "$out"
-$python -m tools.pocket.train --tokenizer "$out" --run "$out/run" --minutes "$minutes" \
+PYTHONPATH=src $python -m tools.pocket.tokenizer --seed "${SEED:-1}" --out "$out"
+PYTHONPATH=src $python -m tools.pocket.train --tokenizer "$out" --run "$out/run" --minutes "$minutes" \
     --seed "${SEED:-1}" --threads "${THREADS:-1}"
-$python -m tools.pocket.export --weights "$out/run/ema.pt" --tokenizer "$out" --out "$out/model"
+PYTHONPATH=src $python -m tools.pocket.export --weights "$out/run/ema.pt" --tokenizer "$out" --out "$out/model"
 cp src/qanat/pocket_model/chat_template.jinja "$out/model/"
 PYTHONPATH=src $python -m tools.pocket.evaluate --model "$out/model" --count 20

@@ -18,54 +18,12 @@ from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
+from qanat.text.published_form import CONFIG_ONLY, PLAIN, SPECIAL, added_token_flags, published_tokenizer_json
+from qanat.text.splitter import QWEN3_5_PATTERN
+
 BASE_TOKENS = 1_470  # 256 bytes and 1,214 merges; the 33 added tokens follow
 
-SPLIT_PATTERN = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}|"
-    r" ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-
-# In the published order. "Special" ones vanish when a reply is decoded with skip_special_tokens.
-SPECIAL = [
-    "<|endoftext|>",
-    "<|im_start|>",
-    "<|im_end|>",
-    "<|object_ref_start|>",
-    "<|object_ref_end|>",
-    "<|box_start|>",
-    "<|box_end|>",
-    "<|quad_start|>",
-    "<|quad_end|>",
-    "<|vision_start|>",
-    "<|vision_end|>",
-    "<|vision_pad|>",
-    "<|image_pad|>",
-    "<|video_pad|>",
-]
-PLAIN_ADDED = [
-    "<tool_call>",
-    "</tool_call>",
-    "<|fim_prefix|>",
-    "<|fim_middle|>",
-    "<|fim_suffix|>",
-    "<|fim_pad|>",
-    "<|repo_name|>",
-    "<|file_sep|>",
-    "<tool_response>",
-    "</tool_response>",
-    "<think>",
-    "</think>",
-]
-CONFIG_ONLY = [
-    "<|audio_start|>",
-    "<|audio_end|>",
-    "<tts_pad>",
-    "<tts_text_bos>",
-    "<tts_text_eod>",
-    "<tts_text_bos_single>",
-    "<|audio_pad|>",
-]
-ADDED = [*SPECIAL, *PLAIN_ADDED, *CONFIG_ONLY]
+ADDED = [*SPECIAL, *PLAIN, *CONFIG_ONLY]
 LIVE_TOKENS = BASE_TOKENS + len(ADDED)
 _ANY_ADDED = re.compile("|".join(re.escape(token) for token in ADDED))
 
@@ -81,7 +39,7 @@ def train(texts: Iterable[str]) -> Tokenizer:
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(SPLIT_PATTERN), "isolated"),
+            pre_tokenizers.Split(Regex(QWEN3_5_PATTERN), "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
@@ -102,45 +60,17 @@ def _pieces(texts: Iterable[str]) -> Iterator[str]:
 
 
 def _added_entry(content: str) -> dict[str, Any]:
-    return {
-        "content": content,
-        "single_word": False,
-        "lstrip": False,
-        "rstrip": False,
-        "normalized": False,
-        "special": content not in PLAIN_ADDED,
-    }
+    return {"content": content, **added_token_flags(content not in PLAIN)}
 
 
 def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any]:
     """The contents of `tokenizer.json`, its keys in the published order."""
     model = json.loads(tokenizer.to_str())["model"]
-    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
-    split = {"type": "Split", "pattern": {"Regex": SPLIT_PATTERN}, "behavior": "Isolated", "invert": False}
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [
-            {"id": token_id(content), **_added_entry(content)} for content in [*SPECIAL, *PLAIN_ADDED]
-        ],
-        "normalizer": {"type": "NFC"},
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, byte_level]},
-        "post_processor": byte_level,
-        "decoder": byte_level,
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": None,
-            "continuing_subword_prefix": "",
-            "end_of_word_suffix": "",
-            "fuse_unk": False,
-            "byte_fallback": False,
-            "ignore_merges": False,
-            "vocab": dict(sorted(model["vocab"].items(), key=lambda item: item[1])),
-            "merges": [" ".join(merge) for merge in model["merges"]],
-        },
-    }
+    return published_tokenizer_json(
+        dict(sorted(model["vocab"].items(), key=lambda item: item[1])),
+        [" ".join(merge) for merge in model["merges"]],
+        [{"id": token_id(content), **_added_entry(content)} for content in [*SPECIAL, *PLAIN]],
+    )
 
 
 def tokenizer_config() -> dict[str, Any]:
@@ -159,7 +89,7 @@ def tokenizer_config() -> dict[str, Any]:
         "tokenizer_class": "Qwen2Tokenizer",
         "unk_token": None,
         "add_bos_token": False,
-        "pretokenize_regex": SPLIT_PATTERN,
+        "pretokenize_regex": QWEN3_5_PATTERN,
         "extra_special_tokens": {
             "audio_bos_token": "<|audio_start|>",
             "audio_eos_token": "<|audio_end|>",

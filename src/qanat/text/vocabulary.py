@@ -21,6 +21,14 @@ from typing import Any
 
 from qanat.errors import TokenizerError, UnsupportedError
 from qanat.text.bytelevel import from_bytes
+from qanat.text.published_form import (
+    CONFIG_ONLY,
+    PLAIN,
+    ROLES,
+    SPECIAL,
+    added_token_flags,
+    published_tokenizer_json,
+)
 from qanat.text.splitter import QWEN3_5_PATTERN
 
 __all__ = ["real_tokenizer_folder", "write_tokenizer_files"]
@@ -30,32 +38,6 @@ BASE_SIZE = 248_044
 FILES = ("tokenizer.json", "tokenizer_config.json")
 DIGESTS = "SHA256SUMS"
 FOLDER = "qwen3.5-tokenizer-1"  # raise the number when what is written changes
-
-# The added tokens by id from BASE_SIZE on: special ones of tokenizer.json, plain ones of tokenizer.json,
-# and special ones that only tokenizer_config.json lists.
-SPECIAL = [
-    "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|object_ref_start|>", "<|object_ref_end|>",
-    "<|box_start|>", "<|box_end|>", "<|quad_start|>", "<|quad_end|>", "<|vision_start|>",
-    "<|vision_end|>", "<|vision_pad|>", "<|image_pad|>", "<|video_pad|>",
-]  # fmt: skip
-PLAIN = [
-    "<tool_call>", "</tool_call>", "<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>", "<|fim_pad|>",
-    "<|repo_name|>", "<|file_sep|>", "<tool_response>", "</tool_response>", "<think>", "</think>",
-]  # fmt: skip
-CONFIG_ONLY = [
-    "<|audio_start|>", "<|audio_end|>", "<tts_pad>", "<tts_text_bos>", "<tts_text_eod>",
-    "<tts_text_bos_single>", "<|audio_pad|>",
-]  # fmt: skip
-
-ROLES = {
-    "audio_bos_token": "<|audio_start|>",
-    "audio_eos_token": "<|audio_end|>",
-    "audio_token": "<|audio_pad|>",
-    "image_token": "<|image_pad|>",
-    "video_token": "<|video_pad|>",
-    "vision_bos_token": "<|vision_start|>",
-    "vision_eos_token": "<|vision_end|>",
-}
 
 
 def real_tokenizer_folder() -> Path:
@@ -209,45 +191,16 @@ def _parts(token: bytes, ranks: dict[bytes, int], *, own: int, limit: int) -> li
     return parts
 
 
-def _flags(special: bool) -> dict[str, bool]:
-    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-    return {**flags, "special": special}
-
-
 def _tokenizer_json(texts: list[str], merges: list[str]) -> dict[str, Any]:
-    bytelevel = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
-    split = {
-        "type": "Split",
-        "pattern": {"Regex": QWEN3_5_PATTERN},
-        "behavior": "Isolated",
-        "invert": False,
-    }
     added = [(content, True) for content in SPECIAL] + [(content, False) for content in PLAIN]
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [
-            {"id": token, "content": content, **_flags(special)}
+    return published_tokenizer_json(
+        {text: token for token, text in enumerate(texts)},
+        merges,
+        [
+            {"id": token, "content": content, **added_token_flags(special)}
             for token, (content, special) in enumerate(added, BASE_SIZE)
         ],
-        "normalizer": {"type": "NFC"},
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, bytelevel]},
-        "post_processor": bytelevel,
-        "decoder": bytelevel,
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": None,
-            "continuing_subword_prefix": "",
-            "end_of_word_suffix": "",
-            "fuse_unk": False,
-            "byte_fallback": False,
-            "ignore_merges": False,
-            "vocab": {text: token for token, text in enumerate(texts)},
-            "merges": merges,
-        },
-    }
+    )
 
 
 def _config_json() -> dict[str, Any]:
@@ -256,7 +209,7 @@ def _config_json() -> dict[str, Any]:
     return {
         "add_prefix_space": False,
         "added_tokens_decoder": {
-            str(token): {"content": content, **_flags(content not in PLAIN)}
+            str(token): {"content": content, **added_token_flags(content not in PLAIN)}
             for token, content in enumerate(every, BASE_SIZE)
         },
         "bos_token": None,
