@@ -14,6 +14,7 @@ from qanat.cli import invocation
 from qanat.cli.input import InputError
 from qanat.cli.options import also_model_option, one_model
 from qanat.cli.output import bytes_text, note, print_json
+from qanat.cli.terminal import Status
 
 if TYPE_CHECKING:
     from qanat.checkpoint import Checkpoint
@@ -115,21 +116,27 @@ def _model_checks(checkpoint: Checkpoint, tokens: int, count: int) -> list[Check
 
     _require_memory(checkpoint, tokens, count)
     note("answering with qanat, float32")
-    sequences, lengths, live, model = _own_replies(checkpoint, PROMPTS[:count], tokens)
-    whole = [all_logits(model, ids) for ids in sequences]
-    # Once more through the state, token by token and in odd pieces: the road that generation takes.
-    pieces = [all_logits(model, ids, step=1 if number == 0 else 7) for number, ids in enumerate(sequences)]
+    status = Status(worth_a_line=False)
+    sequences, lengths, live, model = _own_replies(checkpoint, PROMPTS[:count], tokens, status)
+    whole, pieces = [], []
+    for number, ids in enumerate(sequences):
+        status.show(f"qanat, logits: {number + 1} of {len(sequences)}")
+        whole.append(all_logits(model, ids))
+        # Once more through the state, token by token and in odd pieces: the road that generation takes.
+        pieces.append(all_logits(model, ids, step=1 if number == 0 else 7))
     del model
+    status.clear()
     note("asking transformers, float32 and float64")
     judge = Judge(
         _their_model(checkpoint.path, _parameters(checkpoint)), doubled=_room_for_double(checkpoint)
     )
     stop_ids, rows = checkpoint.stop_ids, checkpoint.config.text.vocab_size
-    their_replies = [
-        judge.greedy(ids[:length], tokens, stop_ids, range(live, rows))
-        for ids, length in zip(sequences, lengths, strict=True)
-    ]
-    judge.read(sequences)
+    their_replies = []
+    for number, (ids, length) in enumerate(zip(sequences, lengths, strict=True), 1):
+        status.show(f"transformers, greedy reply: {number} of {len(sequences)}")
+        their_replies.append(judge.greedy(ids[:length], tokens, stop_ids, range(live, rows)))
+    judge.read(sequences, status.show)
+    status.clear()
     return [
         check_logits("logits, at once", judge, whole),
         check_logits("logits, in pieces", judge, pieces),
@@ -138,7 +145,7 @@ def _model_checks(checkpoint: Checkpoint, tokens: int, count: int) -> list[Check
 
 
 def _own_replies(
-    checkpoint: Checkpoint, prompts: tuple[str, ...], tokens: int
+    checkpoint: Checkpoint, prompts: tuple[str, ...], tokens: int, status: Status
 ) -> tuple[list[list[int]], list[int], int, Any]:
     """(prompt + greedy reply as ids, prompt lengths, live vocabulary, the bare model)."""
     from qanat.backends import open_backend
@@ -148,7 +155,8 @@ def _own_replies(
     ops = open_backend("auto", weights="f32")
     llm = LLM(checkpoint.path, weights="f32", max_batch=1)
     sequences, lengths = [], []
-    for prompt in prompts:
+    for number, prompt in enumerate(prompts, 1):
+        status.show(f"qanat, greedy reply: {number} of {len(prompts)}")
         text = llm.template.render([{"role": "user", "content": prompt}], add_generation_prompt=True)
         ids = llm.tokenizer.encode(text)
         reply = llm.generate(ids, SamplingParams.greedy(max_tokens=tokens))

@@ -110,16 +110,18 @@ class Judge:
         self.logits: list[NDArray[np.float32]] = []
         self.truth: list[NDArray[np.float64]] = []
 
-    def read(self, sequences: Sequence[Sequence[int]]) -> None:
-        """Teacher-forced logits of every sequence, in both precisions."""
+    def read(self, sequences: Sequence[Sequence[int]], waiting: Callable[[str], None]) -> None:
+        """Teacher-forced logits of every sequence, in both precisions; `waiting` hears how far it is."""
         import torch
 
         with torch.no_grad():
-            for ids in sequences:
+            for number, ids in enumerate(sequences, 1):
+                waiting(f"transformers, logits in float32: {number} of {len(sequences)}")
                 self.logits.append(self.model(torch.tensor([list(ids)])).logits[0].float().numpy())
             if self.doubled:
                 self.model.double()
-            for ids in sequences:
+            for number, ids in enumerate(sequences, 1):
+                waiting(f"transformers, logits to compare with: {number} of {len(sequences)}")
                 if self.doubled:
                     self.truth.append(self.model(torch.tensor([list(ids)])).logits[0].double().numpy())
                 else:
