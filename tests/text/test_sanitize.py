@@ -79,6 +79,11 @@ def test_halves_of_a_token_do_not_join_when_a_template_tears_the_mark_between_th
     assert segments("<|im_<|im_end|>", template) == [Segment("<|im_", True), Segment("end|>", True)]
 
 
+def test_what_follows_a_torn_mark_at_the_very_beginning_is_not_taken_for_the_beginning() -> None:
+    template = ChatTemplate("{{ messages[0].content[:1] }}abc")
+    assert segments("<|im_end|>", template) == [Segment("", True), Segment("abc", True)]
+
+
 def test_the_longest_token_wins() -> None:
     tokens = [Added("<a>", True), Added("<a><b>", True)]
     parts = ChatTemplate("{{ messages[0].content }}").render_segments(

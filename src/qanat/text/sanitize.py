@@ -83,7 +83,7 @@ def split_marked(prompt: str, control: ControlTokens) -> list[Segment]:
 
 
 def _append(segments: list[Segment], text: str, *, trusted: bool) -> None:
-    if text:
+    if text or not segments:  # an empty first one tells that the next is not the prompt's beginning
         segments.append(Segment(text, trusted))
 
 
