@@ -245,3 +245,20 @@ def test_a_pipe_gets_utf8_whatever_the_locale(encoding: str) -> None:
     ids = spawn("tokenize", "-", stdin=text).stdout
     done = spawn("detokenize", "-", stdin=ids, env={"PYTHONIOENCODING": encoding})
     assert (done.returncode, done.stdout, done.stderr) == (0, text, b"")
+
+
+def test_a_model_is_opened_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opening asks the hub: twice would be two waits, and two answers."""
+    from qanat import checkpoint
+
+    opened = []
+    load = checkpoint.load_checkpoint
+
+    def counted(model: str, **options: object) -> object:
+        opened.append(model)
+        return load(model, **options)  # type: ignore[arg-type]
+
+    for room in ("qanat.checkpoint", "qanat.engine.llm"):
+        monkeypatch.setattr(f"{room}.load_checkpoint", counted)
+    assert invoke("run", "hello", "--greedy", "--max-tokens", "1").exit_code == 0
+    assert opened == ["pocket"]

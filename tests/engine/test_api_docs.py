@@ -7,13 +7,12 @@ from dataclasses import fields
 
 import pytest
 
-from assets import POCKET, ROOT
+from assets import ROOT
 from qanat.engine import Reply, ReplyChunk, SamplingParams
 
 PAGE = (ROOT / "docs" / "api.md").read_text()
 
 
-@pytest.mark.skipif(not (POCKET / "model.safetensors").is_file(), reason="the built-in model is not there")
 def test_the_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, object] = {}
     for block in re.findall(r"```python\n(.*?)```", PAGE, re.S):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from qanat.checkpoint import load_checkpoint
 from qanat.engine import LLM, Reply, ReplyChunk, SamplingParams
 from qanat.errors import NumericalError, RequestError, UnsupportedError
 from tests.engine.tiny import scripted, write_tiny
@@ -383,6 +384,17 @@ def test_bfloat16_weights_round_but_run(tmp_path: Path) -> None:
 def test_a_bad_engine_option_is_refused(tiny_folder: Path, options: dict[str, Any]) -> None:
     with pytest.raises(RequestError):
         LLM(tiny_folder, **options)
+
+
+def test_an_open_checkpoint_is_used_as_it_is(tmp_path: Path) -> None:
+    checkpoint = load_checkpoint(write_tiny(tmp_path))
+    llm = LLM(checkpoint)
+    assert llm.checkpoint is checkpoint
+    greedy = SamplingParams.greedy(max_tokens=3)
+    assert llm.generate("hello", greedy).token_ids == LLM(tmp_path).generate("hello", greedy).token_ids
+    for options in ({"revision": "main"}, {"offline": True}, {"offline": False}):
+        with pytest.raises(RequestError, match="open"):
+            LLM(checkpoint, **options)
 
 
 def test_experts_are_refused_by_name_before_the_memory_is_weighed(

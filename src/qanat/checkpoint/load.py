@@ -39,6 +39,15 @@ class Checkpoint:
         return sum(view.nbytes for view in self.tensors.values())
 
     @property
+    def stored_in_bfloat16(self) -> bool:
+        """Whether every matrix of the text model is bfloat16, so that rounding to it changes none."""
+        return all(
+            view.dtype.name == "bfloat16"
+            for name, view in self.tensors.items()
+            if len(view.shape) == 2 and not name.startswith(VISION)
+        )
+
+    @property
     def has_mtp(self) -> bool:
         """Whether the draft layer's tensors are there."""
         return any(name.startswith(MTP) for name in self.tensors)

@@ -45,11 +45,9 @@ def open_model(options: ModelOptions) -> LLM:
     try:
         status.show(f"loading the weights, {bytes_text(checkpoint.total_bytes)}")
         return LLM(
-            options.model,
+            checkpoint,
             backend=options.backend.value,
             weights=options.weights.value,
-            revision=options.revision,
-            offline=options.offline or None,
             max_model_len=options.max_model_len,
             max_batch=1,
         )
@@ -61,7 +59,11 @@ def _announce(checkpoint: Checkpoint, options: ModelOptions) -> None:
     from qanat.engine.memory import available_bytes, plan
 
     planned = plan(
-        checkpoint.config.text, weights=options.weights.value, context=options.max_model_len, sequences=1
+        checkpoint.config.text,
+        weights=options.weights.value,
+        context=options.max_model_len,
+        sequences=1,
+        stored_bf16=checkpoint.stored_in_bfloat16,
     )
     free = available_bytes()
     room = "" if free is None else f" of {bytes_text(free)} free"

@@ -39,7 +39,7 @@ class LLM:
     """A model that is ready to answer. Safe to use from several threads: their requests share batches.
 
     Args:
-        model: a folder, "pocket" (the built-in model), or a hub id.
+        model: a folder, "pocket" (the built-in model), a hub id, or what `load_checkpoint` returned.
         backend: "auto" or "reference".
         weights: "f32", "bf16" (rounded to bfloat16: half the memory), or "auto": f32, unless they are large
             and the checkpoint is stored in it, so that nothing is lost.
@@ -57,7 +57,7 @@ class LLM:
 
     def __init__(
         self,
-        model: str | Path = "pocket",
+        model: str | Path | Checkpoint = "pocket",
         *,
         backend: str = "auto",
         weights: str = "auto",
@@ -74,7 +74,7 @@ class LLM:
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**31:
                 raise RequestError(f"{name} must be a whole number from 1 to {2**31 - 1}, not {shown(value)}")
         open_backend(backend, weights=weights)  # an unknown name is refused before any download
-        self.checkpoint: Checkpoint = load_checkpoint(model, revision=revision, offline=offline)
+        self.checkpoint = _open(model, revision, offline)
         config = self.checkpoint.config.text
         require_runnable(config)  # before the memory is weighed: no machine would be large enough
         self.tokenizer = Tokenizer.from_folder(self.checkpoint.path)
@@ -83,7 +83,7 @@ class LLM:
             weights=weights,
             context=max_model_len,
             sequences=max_batch,
-            stored_bf16=_stored_bf16(self.checkpoint),
+            stored_bf16=self.checkpoint.stored_in_bfloat16,
             step_tokens=step_tokens,
         )
         self.max_model_len = self.memory.context
@@ -257,7 +257,9 @@ class LLM:
         )
 
 
-def _stored_bf16(checkpoint: Checkpoint) -> bool:
-    """Whether rounding to bfloat16 changes no matrix of the text model."""
-    matrices = [v for name, v in checkpoint.tensors.items() if len(v.shape) == 2 and ".visual." not in name]
-    return all(v.dtype.name == "bfloat16" for v in matrices)
+def _open(model: str | Path | Checkpoint, revision: str | None, offline: bool | None) -> Checkpoint:
+    if not isinstance(model, Checkpoint):
+        return load_checkpoint(model, revision=revision, offline=offline)
+    if revision is not None or offline is not None:
+        raise RequestError("revision and offline do nothing to a checkpoint that is open: leave them out")
+    return model
