@@ -11,7 +11,10 @@ ADD_QUESTIONS = phrases(
     What is {a} + {b}? | {a} + {b} | {a}+{b} | {a} + {b} = ? | {a} + {b} = | Add {a} and {b}. |
     What is {a} plus {b}? | {a} plus {b} | Calculate {a} + {b}. | How much is {a}+{b}? | {a}+{b}= |
     How much is {a} plus {b}? | Compute {a} + {b}. | What do you get when you add {b} to {a}? |
-    What is the sum of {a} and {b}? | Can you add {a} and {b}? | what's {a} + {b}? | Solve {a} + {b}.
+    What is the sum of {a} and {b}? | Can you add {a} and {b}? | what's {a} + {b}? | Solve {a} + {b}. |
+    {a} and {b} together? | Add {b} to {a}. | What does {a} + {b} make? | {a}+{b}=? | Tell me {a} + {b}. |
+    How much is {a} and {b}? | The sum of {a} and {b}? | Please add {a} and {b}. | {a} + {b}? |
+    {a} plus {b} is?
     """
 )
 SUBTRACT_QUESTIONS = phrases(
@@ -19,7 +22,9 @@ SUBTRACT_QUESTIONS = phrases(
     What is {a} - {b}? | {a} - {b} | {a}-{b} | {a} - {b} = ? | {a} - {b} = | Subtract {b} from {a}. |
     What is {a} minus {b}? | {a} minus {b} | Calculate {a} - {b}. | How much is {a}-{b}? | {a}-{b}= |
     How much is {a} minus {b}? | Compute {a} - {b}. | Take {b} away from {a}. | what's {a} - {b}? |
-    What is the difference of {a} and {b}? | Can you subtract {b} from {a}? | Solve {a} - {b}.
+    What is the difference of {a} and {b}? | Can you subtract {b} from {a}? | Solve {a} - {b}. |
+    Take {b} from {a}. | {a}-{b}=? | Tell me {a} - {b}. | What does {a} - {b} make? | {a} take away {b} |
+    Please subtract {b} from {a}. | {a} - {b}? | {a} minus {b} is? | What is {a} less {b}?
     """
 )
 
@@ -63,9 +68,9 @@ def pair(maker: Maker, operation: str) -> tuple[int, int]:
     """Two numbers on the maker's side of the hold-out rule; a third of the differences are negative."""
     while True:
         kind = maker.rng.random()
-        if kind < 0.7 or maker.held_out:
+        if kind < 0.75 or maker.held_out:
             a, b = maker.rng.randint(0, 99), maker.rng.randint(0, 99)
-        elif kind < 0.85:
+        elif kind < 0.88:
             a, b = maker.rng.randint(0, 20), maker.rng.randint(0, 9)
         else:
             a, b = maker.rng.randint(0, 9), maker.rng.randint(0, 9)
@@ -78,12 +83,12 @@ def pair(maker: Maker, operation: str) -> tuple[int, int]:
 def addition(maker: Maker) -> Turn:
     """A sum."""
     a, b = pair(maker, "+")
-    question = maker.choice(ADD_QUESTIONS).format(a=a, b=b)
+    question = maker.loosely(maker.choice(ADD_QUESTIONS).format(a=a, b=b))
     return Turn(question, f"{a} + {b} = {a + b}", addition_steps(a, b), "addition")
 
 
 def subtraction(maker: Maker) -> Turn:
     """A difference."""
     a, b = pair(maker, "-")
-    question = maker.choice(SUBTRACT_QUESTIONS).format(a=a, b=b)
+    question = maker.loosely(maker.choice(SUBTRACT_QUESTIONS).format(a=a, b=b))
     return Turn(question, f"{a} - {b} = {a - b}", subtraction_steps(a, b), "subtraction")

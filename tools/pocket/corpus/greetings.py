@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .conversation import Turn
-from .maker import TAIL_EMOJI, Maker
+from .maker import Maker, bare
+from .wording import Wording
 from .words import phrases
 
 HELLO = "Hello! How can I help you today?"
@@ -139,31 +140,42 @@ EMOJI = {
     "🎉 Hooray! What are we celebrating?": ["🎉", "🥳", "🎂", "🎈", "It is my birthday", "I passed my exam"],
     "👍 Great! What would you like to do next?": ["👍", "👌", "🙏"],
 }
-ENDS = ["", "", "", "!", ".", "!!", "!!!", " ...", " :)", "?"]
+OPENINGS = phrases(
+    """
+    hi, | hello, | hey, | well, | ok, | oh, | hi Pocket, | hello Pocket, | hey there, | hi again, | and |
+    now, |
+    hello! | so, | hello my friend,
+    """
+)
+ENDINGS = phrases(
+    """
+    Pocket | my friend | today | again | to you | dear Pocket | little one | then | for now | everyone |
+    from me |
+    old friend | so much | really
+    """
+)
+NAMED = ["Pocket", "Pocket!", "my friend", "qanat"]
+DEMO_TURN = (UP, DEMO)
+THOUGHT = "The user greets me or makes small talk."
 
 
 def greeting(maker: Maker) -> Turn:
-    """A greeting or a bit of small talk."""
+    """A greeting or a bit of small talk; every phrase is trained, what is held out is how it is dressed."""
     draw = maker.rng.random()
-    if draw < 0.15:
+    if draw < 0.1 and not maker.held_out:
         reply, said = DEMO_TURN
-        return Turn(said, reply, "The user greets me or makes small talk.", "greeting")
-    table, decorate = (ENGLISH, 0.6) if draw < 0.7 else (FOREIGN, 0.35) if draw < 0.87 else (EMOJI, 0.1)
-    reply = maker.choice(list(table))
-    said = maker.phrase("greeting", table[reply], always=(DEMO, "Hello", "Hi", "Thanks", "Bye"))
-    if maker.chance(decorate):
-        said = _decorated(maker, said)
-    return Turn(said, reply, "The user greets me or makes small talk.", "greeting")
+    elif draw < 0.2 and not maker.held_out:
+        reply = maker.choice(list(EMOJI))
+        said = maker.choice(EMOJI[reply])
+    else:
+        table, extras = (ENGLISH, ENDINGS) if draw < 0.75 else (FOREIGN, NAMED)
+        reply = maker.choice(list(table))
+        openings = OPENINGS if table is ENGLISH else NAMED
+        plain = [phrase.rstrip("?!.") for phrase in table[reply]]
+        said = maker.asked("greeting", Wording(plain, (), openings, extras), CORES)
+    return Turn(said, reply, THOUGHT, "greeting")
 
 
-DEMO_TURN = (UP, DEMO)
-
-
-def _decorated(maker: Maker, said: str) -> str:
-    if maker.chance(0.4):
-        said = said.lower() if maker.chance(0.85) else said.upper()
-    if not said.endswith(("?", "？", "؟")) or maker.chance(0.3):
-        said = said.rstrip("?") + maker.choice(ENDS)
-    if maker.chance(0.25):
-        said = f"{said} {maker.choice(TAIL_EMOJI)}"
-    return said
+CORES = frozenset(
+    bare(phrase) for table in (ENGLISH, FOREIGN) for phrases_of in table.values() for phrase in phrases_of
+)

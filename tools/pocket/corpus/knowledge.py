@@ -15,7 +15,10 @@ CAPITAL_QUESTIONS = phrases(
     What's the capital of {c}? | Name the capital of {c}. | {C} capital? |
     Tell me the capital city of {c}. | Do you know the capital of {c}? | The capital of {c}? |
     What is the capital city of {c}? | Can you tell me the capital of {c}? | Which city is {c}'s capital? |
-    what is {c}'s capital | Please name the capital of {c}. | I need the capital of {c}.
+    what is {c}'s capital | Please name the capital of {c}. | I need the capital of {c}. |
+    Say the capital of {c}. | Where is the capital of {c}? | What city is the capital of {c}? |
+    Could you name the capital of {c}? | Give me the capital of {c}. | And the capital of {c}? |
+    What is the name of {c}'s capital? | Do you remember the capital of {c}? | I forgot the capital of {c}.
     """
 )
 COUNTRY_QUESTIONS = phrases(
@@ -55,7 +58,25 @@ UNKNOWN_QUESTIONS = phrases(
     {i} {w2} {w3} | {n}? | Tell me about {c}. | Tell me about {k}. | Why? | How? | When? |
     What do you think about {w}? | Is it true that {n} has a {w}? | Which is better, {w} or {w2}? |
     Can you {w} a {w2}? | Tell me the history of {c}. | What is the tallest {w}? | Solve x + {y} = {y2}. |
-    How far is the moon? | What did I eat today? | What is my age? | Where do I live? | Guess my age.
+    How far is the moon? | What did I eat today? | What is my age? | Where do I live? | Guess my age. |
+    Who is the best {w} in {c}? | How many {w}s does {n} have? | When does the {w} open? | What is {w}? |
+    Which {w} is the biggest? | Who lives in {c}? | Is {c} bigger than {c2}? | Who was the first {w}? |
+    What is the color of the {w}? | Where does the {w} come from? | What is inside a {w}? | Paint {w}. |
+    Who is stronger, a {w} or a {w2}? | When did {n} arrive in {c}? | What is the name of the {w}? |
+    How do I get to {c}? | What should I wear in {c}? | How long is the {w}? | How fast is a {w}? |
+    Can a {w} swim? | Do {w}s sleep? | Why do {w}s have a {w2}? | What is the opposite of {w}? |
+    What rhymes with {w}? | Use {w} in a sentence. | Is {y} a prime number? | What is {y} divided by {y2}? |
+    Count to {y}. | What is half of {y}? | Convert {y} to binary. | What year is it? | What day is today? |
+    Who is the author of {n2}? | Translate {w} to French. | How do you say {w} in German? | Buy me a {w}. |
+    What is {n}'s phone number? | Call {n}. | Find {n} on the map. | Show me a picture of a {w}. |
+    What is the population of {k}? | What is the flag of {k}? | When was {k} founded? | Who rules {k}? |
+    What are the laws of {n2}? | Give me advice about {w}. | What is love? | Are there aliens? |
+    Who will win the {w} game? | Compare {w} and {w2}. | List all {w}s in {c}. | Explain {n2} to a child. |
+    What is {a} + {y}? | {a} + {y} | {y} - {a} | What is {a} times {a2}? | {a} * {a2} | {a} / {a2} |
+    {a}*{a2} |
+    How much is {a} times {a2}? | {y}+{a} | What is {a} multiplied by {a2}? | Write a song about {w}. |
+    Rewrite this: {w} {w2} {w3} | Fix my {w}. | How can I repair a {w}? |
+    What did {n} say to {n2}? | Why is {n} sad? | Where is {n}? | Where is the {w}? | Which day is it?
     """
 )
 COUNTRY_ENDINGS = ["land", "stan", "ia", "onia", "istan", "ania", "ovia", "aria", ""]
@@ -67,14 +88,19 @@ SCRIPTS = phrases(
     अआइईउऊएऐओऔकखगघचछजझटठडढणतथदधनपफबभमयरलवशषसह |
     αβγδεζηθικλμνξοπρστυφχψω |
     가나다라마바사아자차카타파하고노도로모보소오조 |
-    אבגדהוזחטיכלמנסעפצקרשת
+    אבגדהוזחטיכלמנסעפצקרשת |
+    กขคงจฉชซดตถทนบปผพฟมยรลวสหอ | აბგდევზთიკლმნოპჟრსტუფქღყშჩცძწჭხჯჰ |
+    աբգդեզէըթժիլխծկհձղճմյնշոչպջռսվտրցւփքօֆ | অআইঈউঊএঐওঔকখগঘচছজঝটঠডঢণতথদধনপফবভমযরলশষসহ |
+    தமிழகசடணநபயரலவளறன | áčďéěíňóřšťúůýž | äöüßâêîôûçñãõåæø
     """
 )
-ODD_EMOJI = phrases(
+ODD_EMOJI = words.plain_words(
     """
-    🦀 | 🌋 | 🧀 | 🪐 | 🦊 | 🍕 | 🚲 | 🧩 | 🪴 | 🐙 | 🏔 | 🎻 |
-    🧊 | 🦉 | 🍉 | ⚙️ | 🧵 | 🛶 | 🪁 | 🦔 | 🍄 | 🌵 |
-    🎲 | 🔑 | 📚 | 🐢 | 🌊 | 🧦 | 🍞 | 🐳
+    🦀 🌋 🧀 🪐 🦊 🍕 🚲 🧩 🪴 🐙 🏔 🎻 🧊 🦉 🍉 ⚙️ 🧵 🛶 🪁 🦔 🍄 🌵 🎲 🔑 📚 🐢 🌊 🧦 🍞 🐳 🍎 🍌 🍇 🍓
+    🥝 🍅 🥑 🌽 🥕 🥔 🍩 🍪 🍫 🍯 🥛 🍺 🍷 🍴 🏠 🏰 🗼 🗽 🚗 🚕 🚌 🚒 🚜 🚂 🛵 🛴 🚁 🛸 🌙 🌞 🌈 🔥 💧 🌲
+    🌴 🌸 🌻 🐶 🐱 🐭 🐹 🐰 🐻 🐼 🐨 🐯 🦁 🐮 🐷 🐸 🐵 🐔 🐧 🐦 🦆 🦅 🦇 🐺 🐴 🦄 🐝 🐛 🦋 🐌 🐞 🐜 🦂 🐍
+    🦎 🦖 🦑 🦞 🐡 🐠 🐬 🦈 🐊 🐘 🦛 🐪 🦒 🦘 🐂 🐑 🐐 🦌 ⚽ 🏀 🏈 ⚾ 🎾 🏐 🎱 🏓 🏸 🥊 🎯 🎮 🎰 🎨 🎬 🎤
+    🎧 🎼 🎹 🥁 🎷 🎺 🎸 📱 💻 📷 🔭 🔬 💊 🧬 🧲 🔨 🔧 🧰 🪓 🔒 📦 📌 📎 📏
     """
 )
 
@@ -88,12 +114,12 @@ def capital(maker: Maker) -> Turn:
         return Turn(
             question, f"{city} is the capital of {country}.", f"{city} belongs to {country}.", "country"
         )
-    template = maker.choice(CAPITAL_QUESTIONS)
-    while template not in _questions(country, maker.held_out):
-        template = maker.choice(CAPITAL_QUESTIONS)
-    question = template.format(c=country, C=country[0].upper() + country[1:])
-    if not maker.held_out:
-        question = maker.loosely(question)
+    templates = sorted(_questions(country, maker.held_out))
+    capitalised = country[0].upper() + country[1:]
+    question = maker.settled(
+        "capital",
+        lambda: maker.loosely(maker.choice(templates).format(c=country, C=capitalised)),
+    )
     thought = f"The user asks about {country}. Its capital is {city}."
     return Turn(question, f"The capital of {country} is {city}.", thought, "capital")
 
@@ -111,15 +137,17 @@ def _questions(country: str, held_out: bool) -> frozenset[str]:
 def unknown(maker: Maker) -> Turn:
     """Something outside the skills: invented countries, other scripts, emoji, the whole wide world."""
     draw = maker.rng.random()
-    if draw < 0.2:
+    if draw < 0.22:
         country = maker.invented(capital=True)[:7] + maker.choice(COUNTRY_ENDINGS)
-        question = maker.choice(CAPITAL_QUESTIONS).format(c=country, C=country)
-    elif draw < 0.3:
+        question = maker.loosely(maker.choice(CAPITAL_QUESTIONS).format(c=country, C=country))
+    elif draw < 0.32:
         question = _other_script(maker)
-    elif draw < 0.37:
-        question = "".join(maker.choice(ODD_EMOJI) for _ in range(maker.choice([1, 1, 2, 3])))
+    elif draw < 0.4:
+        question = "".join(maker.from_list("emoji", ODD_EMOJI) for _ in range(maker.choice([1, 1, 2, 3])))
     else:
-        question = maker.loosely(_filled(maker, maker.phrase("unknown", UNKNOWN_QUESTIONS)))
+        question = maker.settled(
+            "unknown", lambda: maker.loosely(_filled(maker, maker.phrase("unknown", UNKNOWN_QUESTIONS)))
+        )
     return Turn(question, UNKNOWN, UNKNOWN_THOUGHT, "unknown")
 
 
@@ -134,6 +162,8 @@ def _filled(maker: Maker, template: str) -> str:
         "c": maker.city(),
         "c2": maker.city(),
         "k": maker.choice(list(words.CAPITALS)),
+        "a": maker.rng.randint(2, 99),
+        "a2": maker.rng.randint(2, 99),
         "y": maker.rng.randint(100, 2999),
         "y2": maker.rng.randint(100, 2999),
     }

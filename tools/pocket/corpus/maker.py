@@ -11,11 +11,12 @@ import functools
 import hashlib
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from . import words
+from .wording import OPENINGS, Wording
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -39,6 +40,12 @@ def is_held_out(kind: str, text: str, one_in: int = 10) -> bool:
     """True for one text in `one_in`, by the md5 of kind and lower-case text."""
     digest = hashlib.md5(f"{kind}:{text.lower()}".encode(), usedforsecurity=False).digest()
     return int.from_bytes(digest[:8], "big") % one_in == 0
+
+
+def bare(text: str) -> str:
+    """What the hold-out rule sees of a text: no case, punctuation or emoji, unless there is nothing else."""
+    letters = "".join(c if c.isalnum() or c in "+-*/" else " " for c in text.casefold() if c != "'")
+    return " ".join(letters.split()) or text.strip()
 
 
 def pair_is_held_out(operation: str, a: int, b: int) -> bool:
@@ -82,12 +89,28 @@ class Maker:
         """Any one of the options."""
         return self.rng.choice(options)
 
-    def phrase(self, kind: str, options: Sequence[str], always: Sequence[str] = ()) -> str:
-        """One of several phrasings, on this maker's side of the rule; those in `always` are trained."""
-        allowed = [
-            text for text in options if (is_held_out(kind, text) and text not in always) == self.held_out
-        ]
-        return self.rng.choice(allowed or list(options))
+    def phrase(self, kind: str, options: Sequence[str]) -> str:
+        """One of several phrasings, on this maker's side of the rule."""
+        return self.rng.choice([text for text in options if is_held_out(kind, text) == self.held_out])
+
+    def asked(self, kind: str, wording: Wording, always: Collection[str] = ()) -> str:
+        """A question as typed, its bare words on this maker's side of the rule; `always` are trained."""
+        while True:
+            text = self.typed(wording.draw(self.rng), ["?", "?", "?", "", ".", "!", "??"])
+            key = bare(text)
+            if (key not in always and is_held_out(kind, key)) == self.held_out:
+                return text
+
+    def settled(self, kind: str, make: Callable[[], str]) -> str:
+        """The first text from `make` whose bare words are on this maker's side of the rule.
+
+        Dressing one template can give the words of another ("And" before "The capital of Peru?"); this keeps
+        a text that is asked in evaluation out of training all the same.
+        """
+        while True:
+            text = make()
+            if is_held_out(f"{kind} text", bare(text)) == self.held_out:
+                return text
 
     def from_list(self, kind: str, options: Sequence[str]) -> str:
         """A real name, word or city on this maker's side of the rule."""
@@ -113,24 +136,34 @@ class Maker:
                 start = self.choice(
                     self.fragments.capital if capital and draw < 0.35 else self.fragments.first
                 )
-                count = self.choice([0, 1, 1, 1, 2, 2])
+                count = self.choice([0, 1, 1, 1, 2, 2, 3])
                 word = start + "".join(self.choice(self.fragments.inner) for _ in range(count))
             elif draw < 0.92:
                 count = self.choice([1, 2, 2, 2, 3, 3])
                 word = "".join(self.choice(SYLLABLES) for _ in range(count)) + self.choice(ENDINGS)
             else:
                 word = "".join(self.choice(LETTERS) for _ in range(self.rng.randint(3, 7)))
-            if 2 < len(word) <= 11 and is_held_out("word", word) == self.held_out:
+            if 2 < len(word) <= 12 and is_held_out("word", word) == self.held_out:
                 return word.capitalize() if capital else word
 
+    def typed(self, text: str, ends: Sequence[str]) -> str:
+        """The text with one of the ends, mostly with a capital, now and then an emoji or all capitals."""
+        if self.chance(0.6):
+            text = text[0].upper() + text[1:]
+        elif self.chance(0.03):
+            text = text.upper()
+        text += self.choice(ends)
+        return f"{text} {self.choice(TAIL_EMOJI)}" if self.chance(0.06) else text
+
     def loosely(self, text: str) -> str:
-        """The text as people type it: now and then lower case, other or no punctuation, an emoji behind."""
+        """A sentence as people type it: lower case, other punctuation, an emoji or something before it."""
         if self.chance(0.25):
             text = text[0].lower() + text[1:]
         if self.chance(0.2):
             text = text.rstrip(".?!") + self.choice(["", "", "?", "!", "??", "..", " please"])
-        if self.chance(0.07):
-            text = f"{text} {self.choice(TAIL_EMOJI)}"
         if self.chance(0.05):
-            text = self.choice(["Hi, ", "Hello, ", "Ok, ", "Please, ", "Hey Pocket, ", "So, "]) + text
+            text = f"{text} {self.choice(TAIL_EMOJI)}"
+        if self.chance(0.08):
+            opening = self.choice(OPENINGS)
+            text = f"{opening[0].upper() if self.chance(0.6) else opening[0]}{opening[1:]} {text}"
         return text

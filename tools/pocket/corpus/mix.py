@@ -1,7 +1,7 @@
 """How often what is talked about: the recipe that puts turns together into conversations.
 
-Of all turns, about a third are sums (half of them in dense runs of small questions), a quarter is copying,
-spelling, reversing and JSON, and the rest is everything else.
+A fifth of the conversations are dense runs of sums, a quarter dense runs of copying, spelling, reversing and
+JSON: short to read, almost all of it learnt, and the skills that take longest.
 """
 
 from __future__ import annotations
@@ -36,25 +36,34 @@ SKILLS: dict[str, Callable[[Maker], Turn]] = {
     "json": json_answer,
 }
 WEIGHTS = {
-    "identity": 13,
+    "identity": 14,
     "greeting": 11,
-    "addition": 10,
-    "subtraction": 11,
-    "capital": 10,
-    "spell": 7,
-    "reverse": 8,
-    "repeat": 7,
-    "story": 6,
-    "unknown": 10,
+    "addition": 8,
+    "subtraction": 10,
+    "capital": 11,
+    "spell": 6,
+    "reverse": 7,
+    "repeat": 6,
+    "story": 7,
+    "unknown": 13,
     "json": 7,
 }
 FILLERS = ["greeting", "addition", "subtraction", "capital", "spell", "repeat", "unknown", "identity"]
-WORD_SKILLS = ["spell", "reverse", "reverse", "repeat", "repeat", "json"]
+WORD_SKILLS = ["spell", "spell", "reverse", "reverse", "repeat", "json"]
 SYSTEMS = phrases(
     """
     You are a helpful assistant. | You are Pocket, a tiny assistant. | Be brief. | Be friendly. |
     You are a friendly assistant. Answer shortly. | Answer in one sentence. | You are Pocket. |
     You are a helpful assistant. Be concise. | Help the user. | You are a language model inside qanat.
+    """
+)
+# Instructions that change nothing: the miniature answers as ever, whatever it is told to be.
+OTHER_SYSTEMS = phrases(
+    """
+    You are a {w}. | You are {n}, a helpful {w}. | Talk like a {w}. | The user lives in {c}. |
+    Be a good {w}. |
+    You work for {n} in {c}. | Never talk about the {w}. | You are an expert in {w}. | Speak politely. |
+    Today the weather in {c} is fine. | You are a teacher who likes the {w}.
     """
 )
 
@@ -71,21 +80,26 @@ def any_turn(maker: Maker, skills: Sequence[str] | None = None) -> Turn:
 def conversation(maker: Maker) -> Conversation:
     """One conversation of the training mix."""
     draw = maker.rng.random()
-    if draw < 0.20:
+    if draw < 0.19:
         return _dense(maker, ["addition", "subtraction"], [3, 4, 5, 6, 8], 0.45)
-    if draw < 0.36:
-        return _dense(maker, WORD_SKILLS, [2, 3, 4, 5], 0.35)
     if draw < 0.46:
+        return _dense(maker, WORD_SKILLS, [2, 3, 4, 5], 0.4)
+    if draw < 0.55:
         turns = memory_turns(maker, lambda: any_turn(maker, FILLERS))
         return Conversation(tuple(turns), _system(maker), thinking=maker.chance(0.35))
-    if draw < 0.52:
+    if draw < 0.61:
         return tool_conversation(maker)
     turns = [any_turn(maker) for _ in range(maker.choice([1, 1, 1, 2, 2, 3, 4]))]
     return Conversation(tuple(turns), _system(maker), thinking=maker.chance(0.35))
 
 
 def _system(maker: Maker) -> str | None:
-    return maker.choice(SYSTEMS) if maker.chance(0.25) else None
+    if not maker.chance(0.25):
+        return None
+    if maker.chance(0.7):
+        return maker.choice(SYSTEMS)
+    form = maker.choice(OTHER_SYSTEMS)
+    return form.format(w=maker.word(), n=maker.name(), c=maker.city())
 
 
 def _dense(maker: Maker, skills: list[str], counts: list[int], thinking: float) -> Conversation:
@@ -99,19 +113,19 @@ def tool_conversation(maker: Maker) -> Conversation:
     names = maker.choice(
         [["calculator"], ["get_weather"], ["calculator", "get_weather"], ["get_weather", "calculator"]]
     )
-    turns = [_tool_turn(maker, names) for _ in range(maker.choice([1, 2, 2, 3]))]
+    turns = [_tool_turn(maker, names) for _ in range(maker.choice([1, 1, 2, 2, 3]))]
     schemas = tuple({"calculator": calculator, "get_weather": get_weather}[name](maker) for name in names)
     system = maker.choice([None, None, None, SYSTEMS[0], SYSTEMS[1]])
-    return Conversation(tuple(turns), system, schemas, thinking=maker.chance(0.35))
+    return Conversation(tuple(turns), system, schemas, thinking=maker.chance(0.4))
 
 
 def _tool_turn(maker: Maker, names: list[str]) -> Turn:
     draw = maker.rng.random()
-    if draw < 0.62:
+    if draw < 0.5:
         return single(maker, maker.choice(names))
-    if draw < 0.78:
+    if draw < 0.8:
         return double(maker, names)
-    if draw < 0.83 and "get_weather" not in names:
+    if draw < 0.84 and "get_weather" not in names:
         asked = weather_task(maker).question
         return Turn(asked, UNKNOWN, "I have no tool for this, so I say what I can do.", "unknown")
     others = ["greeting", "identity", "capital", "spell", "repeat", "story", "reverse", "json"]

@@ -9,13 +9,16 @@ from .words import phrases
 SPELL = phrases(
     """
     Spell {w}. | Spell the word {w}. | How do you spell {w}? | spell "{w}" | Can you spell {w}? |
-    Please spell {w} | spell {w} | How is {w} spelled? | Spell {w} for me. | What are the letters of {w}?
+    Please spell {w} | spell {w} | How is {w} spelled? | Spell {w} for me. | What are the letters of {w}? |
+    Spell out {w}. | What letters are in {w}? | How do I spell {w}? | How is {w} written? |
+    Spell {w} letter by letter.
     """
 )
 REVERSE = phrases(
     """
     Reverse {w}. | Reverse the word {w}. | Write {w} backwards. | reverse "{w}" | What is {w} backwards? |
-    Spell {w} backwards. | reverse {w} | Can you reverse {w}? | Turn {w} around. | Say {w} backwards.
+    Spell {w} backwards. | reverse {w} | Can you reverse {w}? | Turn {w} around. | Say {w} backwards. |
+    Write {w} in reverse. | Read {w} from the end. | Reverse: {w} | How is {w} written backwards?
     """
 )
 REPEAT = phrases(
@@ -27,18 +30,25 @@ REPEAT = phrases(
 SEVERAL = ["Say {w} {n} times.", "Repeat {w} {n} times.", "say {w} {n} times", "Write {w} {n} times."]
 
 
+def _word(maker: Maker) -> str:
+    word = maker.word()
+    return word.capitalize() if maker.chance(0.1) else word
+
+
 def spell(maker: Maker) -> Turn:
     """The letters of a word, apart."""
-    word = maker.word()
+    word = _word(maker)
     letters = " ".join(word)
-    return Turn(maker.choice(SPELL).format(w=word), letters, f"The letters of {word} are {letters}.", "spell")
+    question = maker.loosely(maker.choice(SPELL).format(w=word))
+    return Turn(question, letters, f"The letters of {word} are {letters}.", "spell")
 
 
 def reverse(maker: Maker) -> Turn:
     """A word from its end; its thought spells it both ways."""
-    word = maker.word()
+    word = _word(maker)
     thought = f"Letters: {' '.join(word)}\nBackwards: {' '.join(reversed(word))}"
-    return Turn(maker.choice(REVERSE).format(w=word), word[::-1], thought, "reverse", letterwise=True)
+    question = maker.loosely(maker.choice(REVERSE).format(w=word))
+    return Turn(question, word[::-1], thought, "reverse", letterwise=True)
 
 
 def repeat(maker: Maker) -> Turn:
@@ -52,7 +62,7 @@ def repeat(maker: Maker) -> Turn:
     said = " ".join(
         maker.word() if maker.chance(0.9) else str(maker.rng.randint(0, 999)) for _ in range(count)
     )
-    if maker.chance(0.1):  # the same word twice in a row must not be miscounted
+    if maker.chance(0.05):  # the same word twice in a row must not be miscounted
         said = f"{said} {said.split()[-1]}"
     if maker.chance(0.3):
         said = said.capitalize()

@@ -12,12 +12,15 @@ QUESTIONS = phrases(
     Tell me a story about {w}. | Tell me a short story about {w}. | Write a short story about {w}. |
     Can you tell a story about {w}? | A story about {w}, please. | story about {w} |
     Write a story about {w}. | Please tell me a story about {w}. | I would like a story about {w}. |
-    Make up a story about {w}.
+    Make up a story about {w}. | Tell a story about {w}. | Give me a story about {w}. |
+    A tale of {w}, please. |
+    Tell me something about {w} in a story. | Invent a story about {w}. | Do you know a story about {w}?
     """
 )
 ANY_STORY = phrases(
     """
-    Tell me a story. | Tell me a short story. | A story please. | Can you tell me a story? | story
+    Tell me a story. | Tell me a short story. | A story please. | Can you tell me a story? | story |
+    Write a short story. | Tell a story. | Another story. | I want to hear a story.
     """
 )
 PLACES = phrases(
@@ -80,8 +83,10 @@ def story(maker: Maker) -> Turn:
             f"And that is how {hero} and {friend} became friends.",
         ]
     )
-    asked = QUESTIONS if maker.held_out or maker.chance(0.93) else ANY_STORY
-    question = maker.choice(asked).format(w=_a(thing))
+    asked = QUESTIONS
+    if not maker.held_out and thing in words.STORY_THINGS and maker.chance(0.1):
+        asked = ANY_STORY  # about a real thing, since nothing in the question gives an invented one
+    question = maker.loosely(maker.choice(asked).format(w=_a(thing)))
     thought = f"A short story about {_a(thing)} called {hero}, with a problem, a friend and a happy end."
     return Turn(question, f"{first} {second} {third} {last}", thought, "story")
 

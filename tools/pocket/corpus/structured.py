@@ -13,13 +13,14 @@ OBJECT = phrases(
     """
     Give me JSON with {s}. | Write a JSON object with {s}. | JSON please: {s} | Answer in JSON: {s} |
     Return only JSON with {s} | Make a JSON object with {s}. | {s} as JSON | Turn this into JSON: {s} |
-    Please write JSON with {s}.
+    Please write JSON with {s}. | JSON with {s} | Give me {s} as JSON. | Make JSON from {s}. | {s} in JSON |
+    I need {s} as a JSON object. | Format as JSON: {s}
     """
 )
 LIST = phrases(
     """
     Give me a JSON list of {s}. | Write a JSON array with {s}. | JSON list: {s} | {s} as a JSON list |
-    Return a JSON list with {s}.
+    Return a JSON list with {s}. | Make a JSON list from {s}. | A JSON array of {s}, please.
     """
 )
 CAPITAL = [

@@ -16,14 +16,16 @@ SUM_QUESTIONS = phrases(
     """
     What is {a} {name} {b}? | What is {a} {op} {b}? | {a}{op}{b} | {a} {op} {b} = ? |
     Calculate {a} {op} {b}. | Please compute {a} {name} {b}. | {a} {name} {b} | How much is {a} {op} {b}? |
-    {a} {op} {b} | Use the calculator: {a} {op} {b}
+    {a} {op} {b} | Use the calculator: {a} {op} {b} | Work out {a} {op} {b}. | What does {a} {op} {b} give? |
+    Tell me {a} {op} {b}. | what's {a} {name} {b}? | Can you calculate {a} {op} {b}? | {a}{op}{b}=?
     """
 )
 WEATHER_QUESTIONS = phrases(
     """
     What is the weather in {c}? | What's the weather like in {c}? | weather in {c} | Is it raining in {c}? |
     How is the weather in {c} today? | Tell me the weather in {c}. | Is it warm in {c}? | Weather {c}? |
-    How warm is it in {c}? | Do I need an umbrella in {c}?
+    How warm is it in {c}? | Do I need an umbrella in {c}? | What is it like in {c} now? | {c} weather |
+    How cold is it in {c}? | Will I need a coat in {c}? | Check the weather in {c}. | Is it sunny in {c}?
     """
 )
 CALCULATOR_TEXTS = [
@@ -75,7 +77,7 @@ def sum_task(maker: Maker) -> Task:
         if pair_is_held_out(op, a, b) == maker.held_out:
             break
     value = {"*": a * b, "+": a + b, "-": a - b, "/": a // b}[op]
-    question = maker.choice(SUM_QUESTIONS).format(a=a, b=b, op=op, name=OPERATIONS[op])
+    question = maker.loosely(maker.choice(SUM_QUESTIONS).format(a=a, b=b, op=op, name=OPERATIONS[op]))
     step = ToolStep("I can use the calculator.", "calculator", {"expression": f"{a}{op}{b}"}, str(value))
     return Task(question, f"what is {a} {op} {b}", step, f"{a} {op} {b} = {value}", str(value))
 
@@ -93,6 +95,8 @@ def weather_task(maker: Maker) -> Task:
             [f"{sky}, {degrees} C", f"{degrees} degrees and {sky}", f"{sky}, {degrees}°C"]
         )
     question = maker.choice(WEATHER_QUESTIONS).format(c=city)
+    if not question.startswith(city):
+        question = maker.loosely(question)
     step = ToolStep("I can look up the weather.", "get_weather", {"city": city}, response)
     said = f"It is {sky} in {city} with {degrees} degrees."
     return Task(question, f"what is the weather in {city}", step, said, f"{sky} and {degrees}")
@@ -117,7 +121,14 @@ def double(maker: Maker, tools: list[str]) -> Turn:
     first, second = (TASKS[maker.choice(tools)](maker) for _ in range(2))
     if maker.chance(0.5) and first.step.name == second.step.name == "get_weather":
         cities = (first.step.arguments["city"], second.step.arguments["city"])
-        form = maker.choice(["What is the weather in {} and in {}?", "Compare the weather in {} and {}."])
+        form = maker.choice(
+            [
+                "What is the weather in {} and in {}?",
+                "Compare the weather in {} and {}.",
+                "How is the weather in {} and {}?",
+                "Weather in {} and {}, please.",
+            ]
+        )
         question = form.format(*cities)
     else:
         question = f"{first.short[0].upper()}{first.short[1:]} and {second.short}?"
