@@ -138,10 +138,10 @@ def unknown(maker: Maker) -> Turn:
     """Something outside the skills: invented countries, other scripts, emoji, the whole wide world."""
     draw = maker.rng.random()
     if draw < 0.22:
-        country = maker.invented(capital=True)[:7] + maker.choice(COUNTRY_ENDINGS)
+        country = _invented_country(maker)
         question = maker.loosely(maker.choice(CAPITAL_QUESTIONS).format(c=country, C=country))
     elif draw < 0.32:
-        question = _other_script(maker)
+        question = maker.settled("script", lambda: _other_script(maker))
     elif draw < 0.4:
         question = "".join(maker.from_list("emoji", ODD_EMOJI) for _ in range(maker.choice([1, 1, 2, 3])))
     else:
@@ -149,6 +149,13 @@ def unknown(maker: Maker) -> Turn:
             "unknown", lambda: maker.loosely(_filled(maker, maker.phrase("unknown", UNKNOWN_QUESTIONS)))
         )
     return Turn(question, UNKNOWN, UNKNOWN_THOUGHT, "unknown")
+
+
+def _invented_country(maker: Maker) -> str:
+    while True:
+        country = maker.invented(capital=True)[:7] + maker.choice(COUNTRY_ENDINGS)
+        if is_held_out("word", country) == maker.held_out and country not in words.CAPITALS:
+            return country
 
 
 def _filled(maker: Maker, template: str) -> str:

@@ -83,7 +83,8 @@ NO_COLOUR = "You have not told me your favourite colour yet."
 def memory_turns(maker: Maker, filler: Callable[[], Turn]) -> list[Turn]:
     """Turns that tell, talk about something else, and ask; `filler` makes the turns between."""
     name, colour = maker.name(), maker.choice(words.COLOURS)
-    tells = maker.choice(["name", "colour", "both", "name colour", "name colour", "both"])
+    kinds = ["name", "colour", "both", "name colour", "name colour", "both"]
+    tells = "nothing" if maker.chance(0.08) else maker.choice(kinds)
     turns = _fill(maker, filler, [0, 0, 0, 1])
     if tells == "both":
         thought = f"The user is called {name} and likes {colour}."
@@ -100,8 +101,8 @@ def memory_turns(maker: Maker, filler: Callable[[], Turn]) -> list[Turn]:
         turns.append(Turn(_say(maker, TELL_COLOUR, name, colour), answer, thought, "tell"))
     turns += _fill(maker, filler, [0, 1, 1, 2, 3])
     questions = [
-        _ask_name(maker, None if tells == "colour" else name),
-        _ask_colour(maker, None if tells == "name" else colour),
+        _ask_name(maker, None if tells in ("colour", "nothing") else name),
+        _ask_colour(maker, None if tells in ("name", "nothing") else colour),
     ]
     maker.rng.shuffle(questions)
     for question in questions[: maker.choice([1, 2, 2])]:

@@ -60,7 +60,8 @@ def repeat(maker: Maker) -> Turn:
         return Turn(question, " ".join([word] * count), f"I say {word} {name} times.", "repeat")
     count = maker.choice([1, 1, 2, 3, 4, 5])
     said = " ".join(
-        maker.word() if maker.chance(0.9) else str(maker.rng.randint(0, 999)) for _ in range(count)
+        maker.word() if maker.held_out or maker.chance(0.9) else str(maker.rng.randint(0, 999))
+        for _ in range(count)
     )
     if maker.chance(0.05):  # the same word twice in a row must not be miscounted
         said = f"{said} {said.split()[-1]}"
