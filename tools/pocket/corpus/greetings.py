@@ -171,7 +171,7 @@ def greeting(maker: Maker) -> Turn:
         table, extras = (ENGLISH, ENDINGS) if draw < 0.75 else (FOREIGN, NAMED)
         reply = maker.choice(list(table))
         openings = OPENINGS if table is ENGLISH else NAMED
-        plain = [phrase.rstrip("?!.") for phrase in table[reply]]
+        plain = [phrase.rstrip("?!. ") for phrase in table[reply]]
         said = maker.asked("greeting", Wording(plain, (), openings, extras), CORES)
     return Turn(said, reply, THOUGHT, "greeting")
 

@@ -160,7 +160,7 @@ class Maker:
         if self.chance(0.25):
             text = text[0].lower() + text[1:]
         if self.chance(0.2):
-            text = text.rstrip(".?!") + self.choice(["", "", "?", "!", "??", "..", " please"])
+            text = text.rstrip(".?! ") + self.choice(["", "", "?", "!", "??", "..", " please"])
         if self.chance(0.05):
             text = f"{text} {self.choice(TAIL_EMOJI)}"
         if self.chance(0.08):
