@@ -13,6 +13,7 @@ import pytest
 
 from assets import ROOT, SHARED, needs_shared
 from qanat.errors import TokenizerError, UnsupportedError
+from qanat.paths import cache_root
 from qanat.text import vocabulary
 from real_tokenizer import needs_vocabulary, ours
 
@@ -143,12 +144,12 @@ def test_a_damaged_file_in_the_folder_is_built_again(tiny_build: Path, name: str
 def test_the_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     monkeypatch.setenv("QANAT_CACHE", str(tmp_path / "own"))
-    assert vocabulary._cache_root() == tmp_path / "own"
+    assert cache_root() == tmp_path / "own"
     monkeypatch.delenv("QANAT_CACHE")
-    assert vocabulary._cache_root() == tmp_path / "xdg" / "qanat"
+    assert cache_root() == tmp_path / "xdg" / "qanat"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert vocabulary._cache_root() == tmp_path / ".cache" / "qanat"
+    assert cache_root() == tmp_path / ".cache" / "qanat"
 
 
 def test_a_cache_that_cannot_be_made_is_named(tiny_build: Path, monkeypatch: pytest.MonkeyPatch) -> None:

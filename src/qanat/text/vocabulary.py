@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import shutil
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from qanat.errors import TokenizerError, UnsupportedError
+from qanat.paths import cache_root
 from qanat.text.bytelevel import from_bytes
 from qanat.text.published_form import (
     CONFIG_ONLY,
@@ -46,7 +46,7 @@ def real_tokenizer_folder() -> Path:
     It lies in `$QANAT_CACHE`, else `$XDG_CACHE_HOME/qanat`, else `~/.cache/qanat`. UnsupportedError without
     the package, TokenizerError if the folder cannot be written.
     """
-    target = _cache_root() / FOLDER
+    target = cache_root() / FOLDER
     if _is_whole(target):
         return target
     ranks = _rank_file()  # complain about a missing package before touching the disk
@@ -101,14 +101,6 @@ def write_tokenizer_files(folder: str | Path) -> None:
     ranks = _rank_file()
     target.mkdir(parents=True, exist_ok=True)
     _write(target, ranks)
-
-
-def _cache_root() -> Path:
-    own = os.environ.get("QANAT_CACHE")
-    if own:
-        return Path(own).expanduser()
-    shared = os.environ.get("XDG_CACHE_HOME")
-    return (Path(shared) if shared else Path.home() / ".cache") / "qanat"
 
 
 def _rank_file() -> Path:

@@ -1,0 +1,61 @@
+"""Where compiled kernels are kept, so that only the first run ever compiles.
+
+Numba's own cache looks at one source file at a time and would not notice a change in a function that a kernel
+calls. So the folder's name is a digest of every source file of this package, of Numba's version and of the
+processor: other sources mean another folder. A few old folders are kept, for several versions side by side.
+"""
+
+from __future__ import annotations
+
+import shutil
+from hashlib import sha256
+from pathlib import Path
+
+import llvmlite
+import llvmlite.binding
+import numba
+
+from qanat.paths import cache_root
+
+__all__ = ["compiled_kernels", "kernel_folder", "use_kernel_cache"]
+
+KEPT = 4
+"""Folders of other versions that survive, the most recently used ones."""
+
+
+def kernel_folder() -> Path:
+    """The folder for this package's sources on this processor."""
+    digest = sha256()
+    package = Path(__file__).parent
+    for source in sorted(package.rglob("*.py")):
+        digest.update(source.relative_to(package).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
+    host = llvmlite.binding.get_host_cpu_name(), llvmlite.binding.get_host_cpu_features().flatten()
+    digest.update(repr((numba.__version__, llvmlite.__version__, host)).encode())
+    return cache_root() / "kernels" / digest.hexdigest()[:20]
+
+
+def use_kernel_cache() -> None:
+    """Point Numba at the folder; must run before the first `@njit(cache=True)` of the package.
+
+    Without a writable place kernels are compiled at every start, and nothing else changes.
+    """
+    folder = kernel_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.touch()  # its age says when it was last used
+        _forget_old(folder)
+    except OSError:
+        return
+    numba.config.CACHE_DIR = str(folder)
+
+
+def compiled_kernels() -> int:
+    """How many compiled functions lie in the folder; 0 before the first run."""
+    return sum(1 for _ in kernel_folder().rglob("*.nbc"))
+
+
+def _forget_old(folder: Path) -> None:
+    others = [other for other in folder.parent.iterdir() if other != folder and other.is_dir()]
+    others.sort(key=lambda other: other.stat().st_mtime, reverse=True)
+    for old in others[KEPT:]:
+        shutil.rmtree(old, ignore_errors=True)
