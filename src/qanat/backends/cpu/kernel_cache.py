@@ -46,7 +46,7 @@ def use_kernel_cache() -> None:
         _forget_old(folder)
     except OSError:
         return
-    numba.config.CACHE_DIR = str(folder)
+    numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
 
 
 def compiled_kernels() -> int:

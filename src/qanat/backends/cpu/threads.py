@@ -24,7 +24,7 @@ TOPOLOGY = Path("/sys/devices/system/cpu")
 def physical_cores(topology: Path = TOPOLOGY) -> int:
     """Cores this process may use, hyper-threads counted once; at least 1.
 
-    Two threads on one core share its vector units and its path to memory: more threads than cores do not help.
+    Two threads on one core share its vector units and its path to memory: more do not help.
     """
     allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
     cores = set()
@@ -62,9 +62,9 @@ def choose_threads(threads: int | None) -> int:
 def use_threads(threads: int) -> None:
     """Prepare Numba for regions of `threads` shares; warns once where OpenMP's library is missing."""
     try:
-        from numba.np.ufunc import omppool  # noqa: F401
+        from numba.np.ufunc import omppool  # type: ignore[attr-defined]  # noqa: F401
 
-        numba.config.THREADING_LAYER = "omp"
+        numba.config.THREADING_LAYER = "omp"  # type: ignore[attr-defined]
     except ImportError:
         warnings.warn(
             "OpenMP's library (libgomp) is missing, so every parallel step costs 40 times more: "
@@ -72,4 +72,4 @@ def use_threads(threads: int) -> None:
             RuntimeWarning,
             stacklevel=2,
         )
-    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
+    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
