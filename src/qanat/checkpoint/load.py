@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from qanat.checkpoint.config import ModelConfig
+from qanat.checkpoint.fingerprint import fingerprint
 from qanat.checkpoint.index import open_weights
 from qanat.checkpoint.match import match_tensors
 from qanat.checkpoint.names import MTP, VISION
@@ -46,6 +48,11 @@ class Checkpoint:
             for name, view in self.tensors.items()
             if len(view.shape) == 2 and not name.startswith(VISION)
         )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest that changes when a weight file does; see `qanat.checkpoint.fingerprint`."""
+        return fingerprint(self.tensors.values())
 
     @property
     def has_mtp(self) -> bool:
