@@ -14,8 +14,8 @@ __all__ = ["fingerprint"]
 def fingerprint(views: Iterable[TensorView]) -> str:
     """A digest of the weight files' headers, sizes and contents' names, in hexadecimal.
 
-    A file in a hub cache is a link to a blob whose name is the hash of its contents. Of any other file the time
-    of its last change stands for the contents: rewriting it in place changes the fingerprint.
+    A file in a hub cache is a link to a blob whose name is the hash of its contents. Of any other file the
+    time of its last change stands for the contents: rewriting it in place changes the fingerprint.
     """
     digest = sha256()
     for file in sorted({view.file for view in views}):
