@@ -56,8 +56,8 @@ class DeltaState:
 class AttentionState:
     """Keys and values of one full-attention layer, by page and kv head: panels of sixteen lanes.
 
-    A key panel holds sixteen positions, dim after dim; a value panel sixteen dims, position after position. So
-    scores and weighted sums are the same product: a panel's rows one after the other, each times one number.
+    A key panel holds sixteen positions, dim after dim; a value panel sixteen dims, position after position.
+    So scores and weighted sums are one product: a panel's rows, one after the other, each times a number.
     """
 
     keys: NDArray[Any]  # [pages, nkv, PAGE / 16, head_dim, 16], rotated; float32, or bfloat16 bits as uint16

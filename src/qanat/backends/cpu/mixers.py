@@ -1,0 +1,102 @@
+"""The mixers of both kinds of layer, as `Ops` needs them: shapes and batches become the kernels' arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qanat.backends.cpu.kernels import delta as delta_kernels
+from qanat.backends.cpu.state import DeltaState
+from qanat.backends.cpu.workspace import Workspace
+from qanat.model.batch import Batch
+from qanat.model.ops import DeltaWeights
+from qanat.model.shapes import DeltaShape
+
+__all__ = ["DeltaColumns", "gated_delta"]
+
+F32 = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class DeltaColumns:
+    """Where the parts lie in the joint output [N, stride] of one linear layer: their first columns."""
+
+    qkv: int
+    z: int
+    b: int
+    a: int
+
+
+def gated_delta(
+    joint: F32,
+    columns: DeltaColumns,
+    w: DeltaWeights[F32],
+    shape: DeltaShape,
+    batch: Batch,
+    state: DeltaState,
+    work: Workspace,
+    threads: int,
+) -> F32:
+    """The whole gated-delta mixer for a ragged batch.
+
+    Args:
+        joint: [N, stride] float32, contiguous.
+        w: as in `Ops`, but `conv` is transposed, [Kc, conv_dim].
+        state: updated at dst_slot.
+        threads: how many shares the work is cut into; no result depends on it.
+
+    Returns:
+        [N, vd], gated and normed, ready for the output projection.
+    """
+    sizes = np.array(
+        [
+            shape.key_heads,
+            shape.value_heads,
+            shape.key_dim,
+            shape.value_dim,
+            shape.conv_kernel,
+            joint.shape[1],
+            columns.qkv,
+            columns.z,
+            columns.b,
+            columns.a,
+        ],
+        np.int64,
+    )
+    src, old, before = batch.src_slot, state.conv_window, state.recurrent
+    if _reads_what_another_writes(batch):
+        taken = np.maximum(src, 0)
+        old, before = old[taken], before[taken]  # copies, made before anything is written
+        src = np.where(src < 0, src, np.arange(batch.size, dtype=np.int32))
+    out = np.empty((len(joint), shape.vd), np.float32)
+    one_region, size = delta_kernels.plan_delta(sizes, batch.starts, threads)
+    delta_kernels.gated_delta(
+        joint.reshape(-1),
+        sizes,
+        np.float32(shape.eps),
+        w.conv.reshape(-1),
+        w.a_log,
+        w.dt_bias,
+        w.norm,
+        batch.starts,
+        src,
+        batch.dst_slot,
+        old.reshape(-1),
+        before.reshape(-1),
+        state.conv_window.reshape(-1),
+        state.recurrent.reshape(-1),
+        one_region,
+        work.floats(size),
+        out.reshape(-1),
+        threads,
+    )
+    return out
+
+
+def _reads_what_another_writes(batch: Batch) -> bool:
+    if batch.size == 1 or np.array_equal(batch.src_slot, batch.dst_slot):
+        return False
+    written = {slot: i for i, slot in enumerate(batch.dst_slot.tolist())}
+    return any(written.get(slot, i) != i for i, slot in enumerate(batch.src_slot.tolist()))
