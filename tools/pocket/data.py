@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from .corpus import Conversation, Fragments, Maker, Piece, conversation, pieces
 
 POOL = 2_000  # conversations drawn at a time, then sorted by length
-MULTIPLE = 32  # padded length: a multiple of the chunk of the delta rule
+MULTIPLE = 8  # padded length
 LONGEST = 800
 
 
@@ -54,9 +54,9 @@ def _parts(piece: Piece) -> list[str]:
     return list(piece.text) if piece.letterwise else [piece.text]
 
 
-def batches(tokenizer: Tokenizer, seed: int, tokens_per_batch: int) -> Iterator[Batch]:
-    """Endless batches of fresh conversations, the same for the same seed."""
-    rng = random.Random(seed)
+def batches(tokenizer: Tokenizer, seed: int, tokens_per_batch: int, stream: int = 0) -> Iterator[Batch]:
+    """Endless batches of fresh conversations, the same for the same seed and stream."""
+    rng = random.Random(seed if stream == 0 else f"{seed} {stream}")
     maker = Maker(rng, Fragments.of(tokenizer))
     while True:
         rows = encode(tokenizer, [conversation(maker) for _ in range(POOL)])

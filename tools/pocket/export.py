@@ -1,10 +1,11 @@
 """From trained weights to the published form: names, dtypes, one safetensors file, and the JSON beside it.
 
-    python -m tools.pocket.export --weights build/pocket/run/ema.pt --tokenizer build/pocket \\
-        --out src/qanat/pocket_model
+    python -m tools.pocket.export --weights build/pocket/run/ema.pt --mtp build/pocket/mtp/ema.pt \\
+        --tokenizer build/pocket --out src/qanat/pocket_model
 
-Everything is stored as BF16 except `A_log` and `linear_attn.norm.weight`, which are F32 as in the published
-files; the head is the embedding and is not stored twice.
+Without --mtp the checkpoint has no layer for multi-token prediction, and its config says so. Everything is
+stored as BF16 except `A_log` and `linear_attn.norm.weight`, which are F32 as in the published files; the head
+is the embedding and is not stored twice.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
 
 
 def published_tensors(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Rename transformers' text-only names to the published ones and round to the published dtypes."""
+    """Rename transformers' text-only names to the published ones and round to the published dtypes.
+
+    `mtp.*` has its published names already.
+    """
     import torch
 
     tensors = {}
@@ -31,7 +35,9 @@ def published_tensors(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tens
         if name == "lm_head.weight":
             continue
         stays_f32 = name.endswith(("A_log", "linear_attn.norm.weight"))
-        new_name = name.replace("model.", "model.language_model.", 1)
+        new_name = (
+            "model.language_model." + name.removeprefix("model.") if name.startswith("model.") else name
+        )
         tensors[new_name] = tensor.detach().to(torch.float32 if stays_f32 else torch.bfloat16).contiguous()
     return dict(sorted(tensors.items()))
 
@@ -42,13 +48,16 @@ def write_json(path: Path, contents: dict[str, Any]) -> None:
 
 
 def export(state: Mapping[str, torch.Tensor], tokenizer_folder: Path, out: Path) -> int:
-    """Write the whole checkpoint folder (the chat template excepted); returns its size in bytes."""
+    """Write the whole checkpoint folder (the chat template excepted); returns its size in bytes.
+
+    `state` is the trunk's, with the `mtp.*` tensors beside it if there are any.
+    """
     from safetensors.torch import save_file
 
     out.mkdir(parents=True, exist_ok=True)
     save_file(published_tensors(state), out / "model.safetensors", metadata={"format": "pt"})
     (out / "model.safetensors").chmod(0o644)
-    write_json(out / "config.json", config_json())
+    write_json(out / "config.json", config_json(int(any(name.startswith("mtp.") for name in state))))
     write_json(out / "generation_config.json", generation_config_json())
     for name in ("tokenizer.json", "tokenizer_config.json"):
         if (tokenizer_folder / name).resolve() != (out / name).resolve():
@@ -66,10 +75,13 @@ def main() -> None:
     parser.add_argument(
         "--weights", type=Path, help="a state dict saved by train.py; random weights without it"
     )
+    parser.add_argument("--mtp", type=Path, help="a state dict saved by train_mtp.py")
     parser.add_argument("--tokenizer", type=Path, required=True, help="folder with the tokenizer files")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     state = torch.load(args.weights, weights_only=True) if args.weights else fresh_model(0).state_dict()
+    if args.mtp:
+        state = {**state, **torch.load(args.mtp, weights_only=True)}
     print(f"{export(state, args.tokenizer, args.out)} bytes -> {args.out}")
 
 

@@ -2,7 +2,8 @@
 
 After Keller Jordan's description (kellerjordan.github.io/posts/muon, 2024). torch has a Muon of its own, but
 it works in bfloat16, which processors without bfloat16 instructions do 20 times slower; and it takes
-matrices one by one, where this one takes all of the same shape together.
+matrices one by one, where this one takes all of the same shape together. Of several processes with the same
+gradients each makes a share of the matrices orthogonal and gets the others' from them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
+
+from .parallel import Exchange, alone
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of the quintic iteration, from the same source
 ITERATIONS = 5
@@ -39,7 +42,9 @@ class Muon(torch.optim.Optimizer):
         lr: float,
         momentum: float = 0.95,
         weight_decay: float = 0.05,
+        exchange: Exchange | None = None,
     ) -> None:
+        self.exchange = exchange or alone()
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
     @torch.no_grad()
@@ -50,13 +55,39 @@ class Muon(torch.optim.Optimizer):
             for p in group["params"]:
                 if p.grad is not None:
                     by_shape[p.shape].append(p)
+            directions = {
+                shape: self._directions(params, group["momentum"]) for shape, params in by_shape.items()
+            }
+            updates = self._orthogonalised(directions)
             for shape, params in by_shape.items():
-                directions = []
-                for p in params:
-                    memory = self.state[p].setdefault("momentum", torch.zeros_like(p))
-                    memory.lerp_(p.grad, 1 - group["momentum"])
-                    directions.append(p.grad.lerp(memory, group["momentum"]))
-                updates = orthogonalised(torch.stack(directions))
                 scale = 0.2 * math.sqrt(max(shape)) * group["lr"]  # the root mean square of an AdamW step
-                for p, update in zip(params, updates, strict=True):
+                for p, update in zip(params, updates[shape], strict=True):
                     p.mul_(1 - group["lr"] * group["weight_decay"]).sub_(update, alpha=scale)
+
+    def _directions(self, params: list[torch.nn.Parameter], momentum: float) -> torch.Tensor:
+        directions = []
+        for p in params:
+            assert p.grad is not None
+            memory = self.state[p].setdefault("momentum", torch.zeros_like(p))
+            memory.lerp_(p.grad, 1 - momentum)
+            directions.append(p.grad.lerp(memory, momentum))
+        return torch.stack(directions)
+
+    def _orthogonalised(self, directions: dict[torch.Size, torch.Tensor]) -> dict[torch.Size, torch.Tensor]:
+        """Every stack of matrices made orthogonal, each process doing an equal share of it."""
+        rank, processes = self.exchange.rank, self.exchange.processes
+        mine = {}
+        for shape, stack in directions.items():
+            share = -(-len(stack) // processes)
+            part = stack.new_zeros(share, *shape)
+            own = stack[rank * share : (rank + 1) * share]
+            part[: len(own)] = orthogonalised(own)
+            mine[shape] = part
+        if processes == 1:
+            return mine
+        flat = self.exchange.gather(torch.cat([part.flatten() for part in mine.values()]))
+        parts = flat.split([part.numel() for part in mine.values()], dim=1)
+        return {
+            shape: part.reshape(-1, *shape)[: len(directions[shape])]
+            for part, shape in zip(parts, mine, strict=True)
+        }

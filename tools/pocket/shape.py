@@ -13,17 +13,15 @@ from .tokenizer import token_id
 if TYPE_CHECKING:
     from transformers import Qwen3_5ForCausalLM
 
-VOCAB_SIZE = (
-    1_536  # a multiple of 64; the rows above the 1,503 live tokens are dead, as in the published ones
-)
+VOCAB_SIZE = 1_024  # a multiple of 64; the rows above the 992 live tokens are dead, as in the published ones
 HIDDEN = 128
 INTERMEDIATE = 384
 LAYERS = 4
 MAX_POSITIONS = 4_096
 
 
-def text_config() -> dict[str, Any]:
-    """The inner `text_config` of config.json."""
+def text_config(mtp_layers: int = 0) -> dict[str, Any]:
+    """The inner `text_config` of config.json, with no layer for multi-token prediction or one."""
     kinds = ["full_attention" if (i + 1) % 4 == 0 else "linear_attention" for i in range(LAYERS)]
     return {
         "attention_bias": False,
@@ -46,7 +44,7 @@ def text_config() -> dict[str, Any]:
         "max_position_embeddings": MAX_POSITIONS,
         "mlp_only_layers": [],
         "model_type": "qwen3_5_text",
-        "mtp_num_hidden_layers": 0,
+        "mtp_num_hidden_layers": mtp_layers,
         "mtp_use_dedicated_embeddings": False,
         "num_attention_heads": 4,
         "num_hidden_layers": LAYERS,
@@ -66,13 +64,13 @@ def text_config() -> dict[str, Any]:
     }
 
 
-def config_json() -> dict[str, Any]:
+def config_json(mtp_layers: int) -> dict[str, Any]:
     """The contents of config.json: nested as published, without a vision tower."""
     return {
         "architectures": ["Qwen3_5ForConditionalGeneration"],
         "image_token_id": token_id("<|image_pad|>"),
         "model_type": "qwen3_5",
-        "text_config": text_config(),
+        "text_config": text_config(mtp_layers),
         "tie_word_embeddings": True,
         "transformers_version": "5.3.0",
         "video_token_id": token_id("<|video_pad|>"),
