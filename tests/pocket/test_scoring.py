@@ -118,6 +118,15 @@ def test_every_group_of_the_evaluation_but_the_new_wordings_has_a_bar() -> None:
     assert {case.group for case in held_out_cases(maker, 2, thinking=True)} == set(BARS)
 
 
+def test_loss_and_first_drafts_are_told_where_they_were_measured() -> None:
+    bare, full = Report([], ENOUGH), Report([], ENOUGH, loss=0.0712, acceptance=83.25)
+    assert full.reached
+    for table in (text_table, card_table):
+        assert not any(figure in table(bare) for figure in ("0.071", "83.2", "loss", "drafts"))
+        assert all(figure in table(full) for figure in ("0.071", "83.2", "loss", "drafts"))
+    assert (full.as_json()["held_out_loss"], full.as_json()["mtp_acceptance"]) == (0.0712, 83.25)
+
+
 def test_the_card_changes_only_between_its_marks(tmp_path: Path) -> None:
     card = tmp_path / "README.md"
     card.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", encoding="utf-8")

@@ -7,6 +7,9 @@ right when the text behind its thought equals the expected one exactly and ends 
 rules (scoring/judges.py). Tool skills are scored by step: each call, and the answer once the tool has spoken.
 README.md says what is held out. At 200 prompts the 95 % interval is about +-3 points near 95 %, at 50 +-6.
 
+Then it samples stories, measures the loss on held-out conversations, and with --drafts (which needs torch)
+counts how often the first draft of multi-token prediction is right.
+
 With --check the exit status is 1 when a bar is missed: a group is below it with thinking off, loses more than
 three points with thinking on, or fewer than 40 of 100 stories sampled about one thing differ and are sound.
 """
@@ -24,11 +27,13 @@ from qanat import SamplingParams
 
 from . import tokenizer
 from .corpus import Fragments, Maker
+from .held_out_loss import held_out_loss
 from .scoring.cases import Case, held_out_cases
+from .scoring.drafts import first_draft_acceptance
 from .scoring.judges import story_is_sound
 from .scoring.new_wordings import new_wordings
 from .scoring.replies import LONGEST_REPLY, Speaker
-from .scoring.table import Report, Row, Stories, fill_card, text_table
+from .scoring.table import Report, Row, Stories, fill_card, split_card, text_table
 
 STORY_SAMPLES = 100
 STORY_THING = "dragon"
@@ -81,22 +86,38 @@ def main() -> None:
     parser.add_argument("--model", default="pocket")
     parser.add_argument("--count", type=int, default=200, help="prompts per group")
     parser.add_argument("--seed", type=int, default=77)
+    parser.add_argument("--backend", default="auto")
     parser.add_argument("--jobs", type=int, default=1, help="processes that answer")
+    parser.add_argument(
+        "--drafts",
+        type=int,
+        default=0,
+        help="prompts, with thinking off and on, for which right first drafts are counted",
+    )
     parser.add_argument("--show", type=int, default=0, help="wrong replies to print per group")
     parser.add_argument("--check", action="store_true", help="exit status 1 if a bar is missed")
     parser.add_argument("--json", type=Path, help="write the figures here too")
     parser.add_argument("--card", type=Path, help="model card whose table is rewritten")
     args = parser.parse_args()
-    speaker = Speaker(args.model, args.jobs)
+    if args.card:
+        split_card(args.card)  # a card that cannot be filled is refused before the long part
+    speaker = Speaker(args.model, args.jobs, args.backend)
+    if args.drafts and not speaker.llm.checkpoint.has_mtp:
+        parser.error(f"--drafts: {args.model} has no layer for multi-token prediction")
     fragments = Fragments.of(tokenizer.load(speaker.llm.checkpoint.path))
-    by_mode = []
+    by_mode: list[dict[str, list[bool]]] = []
+    drafted: list[str] = []
     for thinking in (False, True):
         cases = all_cases(fragments, args.count, args.seed, thinking)
         by_mode.append(verdicts(cases, speaker.replies(cases, thinking), args.show))
+        some = random.Random(args.seed).sample(cases, args.drafts)
+        drafted += speaker.prompts(some, thinking)
     report = Report(
         rows(*by_mode),
         sampled_stories(speaker),
-        settings={"count": args.count, "seed": args.seed},
+        settings={"count": args.count, "seed": args.seed, "drafts": args.drafts},
+        loss=held_out_loss(speaker.llm.checkpoint.path),
+        acceptance=first_draft_acceptance(speaker.llm, drafted) if drafted else None,
     )
     print(text_table(report))
     if args.json:

@@ -1,15 +1,21 @@
 #!/bin/sh
-# Makes the built-in model from a seed: vocabulary, training, export, scores.
-# Usage: sh tools/pocket/make.sh [folder] [minutes]      PROCESSES and SEED from the environment.
+# Makes the built-in model from a seed: vocabulary, training, multi-token prediction, export, scores.
+# Usage: sh tools/pocket/make.sh [folder] [minutes] [minutes for multi-token prediction]
+# PROCESSES and SEED come from the environment.
 set -eu
 out=${1:-build/pocket}
 minutes=${2:-60}
+mtp_minutes=${3:-10}
 python=.venv-parity/bin/python
 export OMP_NUM_THREADS=1 PYTHONPATH=src
 
 $python -m tools.pocket.tokenizer --seed "${SEED:-1}" --out "$out"
 $python -m tools.pocket.train --tokenizer "$out" --run "$out/run" --minutes "$minutes" \
     --seed "${SEED:-1}" --processes "${PROCESSES:-1}"
-$python -m tools.pocket.export --weights "$out/run/ema.pt" --tokenizer "$out" --out "$out/model"
+$python -m tools.pocket.train_mtp --weights "$out/run/ema.pt" --tokenizer "$out" --run "$out/mtp" \
+    --minutes "$mtp_minutes" --seed "${SEED:-1}" --processes "${PROCESSES:-1}"
+$python -m tools.pocket.export --weights "$out/run/ema.pt" --mtp "$out/mtp/ema.pt" \
+    --tokenizer "$out" --out "$out/model"
 cp src/qanat/pocket_model/chat_template.jinja "$out/model/"
-$python -m tools.pocket.evaluate --model "$out/model" --count 50 --jobs "${PROCESSES:-1}" --json "$out/scores.json"
+$python -m tools.pocket.evaluate --model "$out/model" --count 50 --jobs "${PROCESSES:-1}" --drafts 50 \
+    --json "$out/scores.json"

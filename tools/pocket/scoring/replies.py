@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 
 from qanat import LLM, SamplingParams
@@ -18,9 +19,9 @@ Asked = tuple[str, SamplingParams]  # a rendered prompt, and how to choose token
 class Speaker:
     """A model that answers cases."""
 
-    def __init__(self, model: str, jobs: int = 1) -> None:
-        self.model, self.jobs = model, jobs
-        self.llm = LLM(model)
+    def __init__(self, model: str, jobs: int = 1, backend: str = "auto") -> None:
+        self.model, self.jobs, self.backend = model, jobs, backend
+        self.llm = LLM(model, backend=backend)
 
     def replies(
         self, cases: Sequence[Case], thinking: bool, params: Sequence[SamplingParams] | None = None
@@ -30,7 +31,13 @@ class Speaker:
         A reply that does not end comes with a mark, so that it equals nothing that is expected.
         """
         greedy = SamplingParams(temperature=0, max_tokens=LONGEST_REPLY)
-        prompts = [
+        prompts = self.prompts(cases, thinking)
+        asked = list(zip(prompts, params or [greedy] * len(prompts), strict=True))
+        return [text.split(THOUGHT_END, 1)[-1] if thinking else text for text in self._texts(asked)]
+
+    def prompts(self, cases: Sequence[Case], thinking: bool) -> list[str]:
+        """The cases as the chat template renders them."""
+        return [
             self.llm.template.render(
                 case.messages,
                 tools=list(case.tools) or None,
@@ -39,15 +46,14 @@ class Speaker:
             )
             for case in cases
         ]
-        asked = list(zip(prompts, params or [greedy] * len(prompts), strict=True))
-        return [text.split(THOUGHT_END, 1)[-1] if thinking else text for text in self._texts(asked)]
 
     def _texts(self, asked: list[Asked]) -> list[str]:
         if self.jobs == 1:
             return generate(self.llm, asked)
         shares = [asked[i :: self.jobs] for i in range(self.jobs)]  # every share has some of each group
         with ProcessPoolExecutor(self.jobs, get_context("spawn")) as pool:
-            parts = list(pool.map(_generate_alone, [self.model] * self.jobs, shares))
+            speak = partial(_generate_alone, self.model, self.backend)
+            parts = list(pool.map(speak, shares))
         return [parts[i % self.jobs][i // self.jobs] for i in range(len(asked))]
 
 
@@ -60,5 +66,5 @@ def generate(llm: LLM, asked: list[Asked]) -> list[str]:
     ]
 
 
-def _generate_alone(model: str, asked: list[Asked]) -> list[str]:
-    return generate(LLM(model), asked)
+def _generate_alone(model: str, backend: str, asked: list[Asked]) -> list[str]:
+    return generate(LLM(model, backend=backend), asked)

@@ -162,11 +162,15 @@ def card_table(report: Report) -> str:
     return "\n".join(lines)
 
 
-def fill_card(card: Path, report: Report) -> None:
-    """Put the table between the two marks of the model card; ValueError unless it has each once, in order."""
+def split_card(card: Path) -> tuple[str, str]:
+    """What stands before and behind the card's table; ValueError unless it has both marks once, in order."""
     text = card.read_text(encoding="utf-8")
     if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
         raise ValueError(f"{card} must hold the marks {BEGIN} and {END}, once and in this order")
-    before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
+    return text.split(BEGIN)[0], text.split(END)[1]
+
+
+def fill_card(card: Path, report: Report) -> None:
+    """Put the table between the two marks of the model card."""
+    before, after = split_card(card)
     card.write_text(f"{before}{BEGIN}\n{card_table(report)}\n{END}{after}", encoding="utf-8")
