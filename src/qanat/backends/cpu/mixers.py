@@ -1,4 +1,4 @@
-"""The mixers of both kinds of layer, as `Ops` needs them: shapes and batches become the kernels' arguments."""
+"""The mixers of both kinds of layer: shapes, batches and states become the kernels' arguments."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from qanat.backends.cpu.kernels import attention as attention_kernels
 from qanat.backends.cpu.kernels import delta as delta_kernels
-from qanat.backends.cpu.state import DeltaState
+from qanat.backends.cpu.state import AttentionState, DeltaState
 from qanat.backends.cpu.workspace import Workspace
 from qanat.model.batch import Batch
-from qanat.model.ops import DeltaWeights
-from qanat.model.shapes import DeltaShape
+from qanat.model.ops import AttentionWeights, DeltaWeights
+from qanat.model.shapes import AttentionShape, DeltaShape
 
-__all__ = ["DeltaColumns", "gated_delta"]
+__all__ = ["AttentionColumns", "DeltaColumns", "gated_attention", "gated_delta"]
 
 F32 = NDArray[np.float32]
 
@@ -100,3 +101,72 @@ def _reads_what_another_writes(batch: Batch) -> bool:
         return False
     written = {slot: i for i, slot in enumerate(batch.dst_slot.tolist())}
     return any(written.get(slot, i) != i for i, slot in enumerate(batch.src_slot.tolist()))
+
+
+@dataclass(frozen=True)
+class AttentionColumns:
+    """First columns of (query, gate) head by head, of the keys and of the values in the joint output."""
+
+    q: int
+    k: int
+    v: int
+
+
+def gated_attention(
+    joint: F32,
+    columns: AttentionColumns,
+    w: AttentionWeights[F32],
+    cos: F32,
+    sin: F32,
+    shape: AttentionShape,
+    batch: Batch,
+    state: AttentionState,
+    work: Workspace,
+    threads: int,
+) -> F32:
+    """The whole gated-attention mixer for a ragged batch.
+
+    Args:
+        joint: [N, stride] float32, contiguous.
+        w: the norms' factors themselves, 1 + w.
+        cos, sin: [N, rotary_dim / 2] of the rotary angles.
+        state: keys and values are added to its pages.
+        threads: how many shares the work is cut into; no result depends on it.
+
+    Returns:
+        [N, nh * head_dim], gated, ready for the output projection.
+    """
+    sizes = np.array(
+        [
+            shape.heads,
+            shape.kv_heads,
+            shape.head_dim,
+            shape.rotary_dim,
+            joint.shape[1],
+            columns.q,
+            columns.k,
+            columns.v,
+        ],
+        np.int64,
+    )
+    out = np.empty((len(joint), shape.heads * shape.head_dim), np.float32)
+    plan, size = attention_kernels.plan_attention(sizes, batch.starts, batch.cache_len, threads)
+    attention_kernels.gated_attention(
+        joint.reshape(-1),
+        sizes,
+        np.float32(shape.eps),
+        w.q_norm,
+        w.k_norm,
+        cos.reshape(-1),
+        sin.reshape(-1),
+        batch.starts,
+        batch.cache_len,
+        batch.page_table,
+        state.keys.reshape(-1),
+        state.values.reshape(-1),
+        plan,
+        work.floats(size),
+        out.reshape(-1),
+        threads,
+    )
+    return out
