@@ -16,7 +16,9 @@ __all__ = [
     "as_i32",
     "fma",
     "lane_max",
+    "lane_max_i32",
     "lane_sum",
+    "max_i32",
     "round_to_i32",
     "sqrt",
     "to_f32",
@@ -85,6 +87,16 @@ def vmin(typing_context: Any, a: Any, b: Any) -> Any:
 
 
 @intrinsic
+def max_i32(typing_context: Any, a: Any, b: Any) -> Any:
+    """The larger of each lane."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.select(builder.icmp_signed(">", *args), *args)
+
+    return i32x16(i32x16, i32x16), generate
+
+
+@intrinsic
 def to_f32(typing_context: Any, a: Any) -> Any:
     """int32 lanes as float32 (nearest, ties to even)."""
     return i32x16_to_f32, lambda context, builder, sig, args: builder.sitofp(args[0], _F)
@@ -149,3 +161,16 @@ def lane_max(typing_context: Any, a: Any) -> Any:
         return _halved(builder, args[0], LANES, larger)
 
     return types.float32(f32x16), generate
+
+
+@intrinsic
+def lane_max_i32(typing_context: Any, a: Any) -> Any:
+    """The largest lane."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        def larger(x: Any, y: Any) -> Any:
+            return builder.select(builder.icmp_signed(">", x, y), x, y)
+
+        return _halved(builder, args[0], LANES, larger)
+
+    return types.int32(i32x16), generate

@@ -1,0 +1,113 @@
+"""Packing of weights into panels, and reading single rows back.
+
+Layouts and meaning: `qanat.backends.cpu.packing`. Rows come as float32 [panels * 16, ld], with zeros behind.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, prange
+
+from qanat.backends.cpu.kernels.share import share
+from qanat.backends.cpu.simd.arithmetic import as_i32, lane_max_i32, max_i32, round_to_i32
+from qanat.backends.cpu.simd.memory import load_f32, splat_f32, splat_i32, store_i32
+
+__all__ = ["pack_bf16", "pack_int8", "rows_bf16", "rows_int8"]
+
+GROUP = 32
+PANEL = 16
+LANES = 16
+INFINITY = 0x7F800000  # bits of a float32; larger magnitudes are NaN
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _quantise_group(x, at, scratch):
+    """q of 32 weights to `scratch` (int32); the bits of their bfloat16 scale, or -1 if one is not finite."""
+    magnitude = splat_i32(np.int32(0x7FFFFFFF))
+    a, b = load_f32(x, at), load_f32(x, at + LANES)
+    most = np.empty(1, np.int32)
+    most[0] = lane_max_i32(max_i32(as_i32(a) & magnitude, as_i32(b) & magnitude))
+    if most[0] >= INFINITY:
+        return -1
+    number = most.view(np.float32)
+    number[0] = number[0] / np.float32(127)
+    bits = (np.int64(most[0]) + 0xFFFF) >> 16  # to the next bfloat16 above, unless it is one
+    most[0] = bits << 16
+    divisor = splat_f32(number[0] if bits else np.float32(1))
+    # The scale is at least the largest weight / 127, so no quotient rounds beyond 127.
+    store_i32(scratch, 0, round_to_i32(a / divisor))
+    store_i32(scratch, LANES, round_to_i32(b / divisor))
+    return bits
+
+
+@njit(nogil=True, cache=True)
+def _int8_panels(begin, end, x, ld, data, scales, first):
+    groups = ld // GROUP
+    words = data.view(np.int32)
+    scratch, narrow = np.empty(GROUP, np.int32), np.empty(GROUP, np.int8)
+    fours = narrow.view(np.int32)
+    for p in range(begin, end):
+        for g in range(groups):
+            group = (first + p) * groups + g
+            for r in range(PANEL):
+                bits = _quantise_group(x, (p * PANEL + r) * ld + g * GROUP, scratch)
+                if bits < 0:
+                    return False
+                scales[group * PANEL + r] = bits
+                for i in range(GROUP):
+                    narrow[i] = scratch[i]
+                for i in range(GROUP // 4):
+                    words[(group * (GROUP // 4) + i) * PANEL + r] = fours[i]
+    return True
+
+
+@njit(parallel=True, nogil=True, cache=True)
+def pack_int8(x, panels, ld, data, scales, first, threads):
+    """Quantise and pack `panels` panels from panel `first` on; False if a weight is not finite."""
+    finite = np.empty(threads, np.bool_)
+    for t in prange(threads):
+        begin, end = share(panels, threads, t)
+        finite[t] = _int8_panels(begin, end, x, ld, data, scales, first)
+    return finite.all()
+
+
+@njit(parallel=True, nogil=True, cache=True)
+def pack_bf16(x, panels, ld, data, first, threads):
+    """Round to bfloat16 (nearest, ties to even; NaN stays NaN) and pack `panels` panels from `first` on."""
+    bits = x.view(np.int32)
+    for t in prange(threads):
+        begin, end = share(panels, threads, t)
+        for p in range(begin, end):
+            for i in range(ld):
+                for r in range(PANEL):
+                    word = np.int64(bits[(p * PANEL + r) * ld + i]) & 0xFFFFFFFF
+                    if (word & 0x7FFFFFFF) > INFINITY:
+                        word |= 0x400000
+                    else:
+                        word += 0x7FFF + ((word >> 16) & 1)
+                    data[((first + p) * ld + i) * PANEL + r] = word >> 16
+
+
+@njit(nogil=True, cache=True)
+def rows_int8(ids, data, scales, groups, inputs, out):
+    """Row ids[n] of the packed matrix to out[n, :inputs], times its scales (exact in float32)."""
+    scale = np.empty(1, np.uint32)
+    for n in range(len(ids)):
+        panel, lane = ids[n] // PANEL, ids[n] % PANEL
+        for g in range(groups):
+            group = panel * groups + g
+            scale[0] = np.uint32(scales[group * PANEL + lane]) << np.uint32(16)
+            factor = scale.view(np.float32)[0]
+            for i in range(min(GROUP, inputs - g * GROUP)):
+                q = data[(group * (GROUP // 4) + i // 4) * PANEL * 4 + lane * 4 + i % 4]
+                out[n, g * GROUP + i] = np.float32(q) * factor
+
+
+@njit(nogil=True, cache=True)
+def rows_bf16(ids, data, in_padded, inputs, out):
+    """Row ids[n] of the packed matrix to out[n, :inputs] (exact)."""
+    bits = out.view(np.uint32)
+    for n in range(len(ids)):
+        panel, lane = ids[n] // PANEL, ids[n] % PANEL
+        for i in range(inputs):
+            bits[n, i] = np.uint32(data[(panel * in_padded + i) * PANEL + lane]) << np.uint32(16)
