@@ -18,6 +18,8 @@ from qanat.model.shapes import AttentionShape, DeltaShape
 __all__ = ["AttentionColumns", "DeltaColumns", "gated_attention", "gated_delta"]
 
 F32 = NDArray[np.float32]
+SERIAL_ROWS = 4
+"""Rows whose norms and rotations cost less than opening a parallel region."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def gated_delta(
         src = np.where(src < 0, src, np.arange(batch.size, dtype=np.int32))
     out = np.empty((len(joint), shape.vd), np.float32)
     one_region, size = delta_kernels.plan_delta(sizes, batch.starts, threads)
-    delta_kernels.gated_delta(
+    args = (
         joint.reshape(-1),
         sizes,
         np.float32(shape.eps),
@@ -88,11 +90,16 @@ def gated_delta(
         before.reshape(-1),
         state.conv_window.reshape(-1),
         state.recurrent.reshape(-1),
-        one_region,
         work.floats(size),
         out.reshape(-1),
-        threads,
     )
+    if threads == 1:
+        delta_kernels.gated_delta(*args, delta_kernels.EVERYTHING, 0, 1)
+    elif one_region:
+        delta_kernels.gated_delta_threads(*args, delta_kernels.EVERYTHING, threads)
+    else:
+        for phase in (delta_kernels.PREPARE, delta_kernels.RECUR, delta_kernels.NORM):
+            delta_kernels.gated_delta_threads(*args, phase, threads)
     return out
 
 
@@ -150,8 +157,8 @@ def gated_attention(
         np.int64,
     )
     out = np.empty((len(joint), shape.heads * shape.head_dim), np.float32)
-    plan, size = attention_kernels.plan_attention(sizes, batch.starts, batch.cache_len, threads)
-    attention_kernels.gated_attention(
+    plan, size, shared = attention_kernels.plan_attention(sizes, batch.starts, batch.cache_len, threads)
+    args = (
         joint.reshape(-1),
         sizes,
         np.float32(shape.eps),
@@ -167,6 +174,16 @@ def gated_attention(
         plan,
         work.floats(size),
         out.reshape(-1),
-        threads,
     )
+    prepare, attend, merge = attention_kernels.PREPARE, attention_kernels.ATTEND, attention_kernels.MERGE
+    if threads == 1 or len(joint) <= SERIAL_ROWS:
+        attention_kernels.gated_attention(*args, prepare, 0, 1)
+    else:
+        attention_kernels.gated_attention_threads(*args, prepare, threads)
+    if threads == 1:
+        attention_kernels.gated_attention(*args, attend, 0, 1)
+    else:
+        attention_kernels.gated_attention_threads(*args, attend, threads)
+    if shared:
+        attention_kernels.gated_attention_threads(*args, merge, threads)
     return out

@@ -1,14 +1,15 @@
 """The gated-attention mixer for a ragged batch over paged keys and values (docs/model.md, 4).
 
-Work is cut into groups, a few rows of one sequence with the query heads of one key head, and each group into
-units of eight pages. Threads take contiguous shares of equal cost. Where there are many groups each belongs to
-one thread; where there are few, a group's units are shared, their partial results kept and merged in order.
+Work is cut into groups, a few rows of one sequence with the query heads of one key head, and each group
+into units of eight pages. Threads take contiguous shares of equal cost. Where there are many groups each
+belongs to one thread; where there are few, a group's units are shared, their partial results kept and merged
+in order.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
 from qanat.backends.cpu.kernels.attention_parts import (
     LOWEST,
@@ -22,63 +23,66 @@ from qanat.backends.cpu.kernels.attention_parts import (
     soften,
     weigh,
 )
+from qanat.backends.cpu.kernels.jit import entry, inlined, inner, parallel
 from qanat.backends.cpu.kernels.share import share
+from qanat.backends.cpu.simd import load_f32, store_f32, zero_f32
 
-__all__ = ["gated_attention", "plan_attention"]
+__all__ = ["ATTEND", "MERGE", "PREPARE", "gated_attention", "gated_attention_threads", "plan_attention"]
+
+PREPARE, ATTEND, MERGE = range(3)
 
 QUERIES = 32
 """Queries of a group: what reads a page together."""
-SERIAL_ROWS = 4
-"""Rows whose norms and rotations are done by one thread."""
 SEQ, ROW, ROWS, HEAD, SEEN, PAGES, COST, PARTS = range(8)  # columns of the plan
 ZERO = np.float32(0)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@inlined
 def _queries(sizes):
     """Most queries of a group."""
     gqa = sizes[0] // sizes[1]
     return max(1, QUERIES // gqa) * gqa
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@inlined
 def _padded(sizes):
     return (sizes[2] + 15) // 16 * 16
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@inlined
 def _scratch(sizes):
     """Floats of a thread: per query (and one more that nobody reads) scores, factors, and twice (m, l), o."""
     return (_queries(sizes) + 1) * (PAGE + 32 + 2 * (_padded(sizes) + 2)) + 16
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@inlined
 def _unit_cost(group, unit, gqa):
     pages = min(UNIT, group[PAGES] - unit * UNIT)
     return pages * ((group[ROWS] * gqa + 3) // 4 + 1)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@entry
 def plan_attention(sizes, starts, cache_len, threads):
     """Cut a batch into groups; the same for all layers of a shape.
 
     Returns:
-        plan int64 [groups + 1, 8]: sequence, first row, rows, key head, keys the first row sees, pages, cost of
-        all before, place of the partial results in the work buffer or -1. The last line holds the total cost.
-        The float32 elements of the work buffer.
+        plan int64 [groups + 1, 8]: sequence, first row, rows, key head, keys the first row sees, pages, cost
+        of all before, place of the partial results in the work buffer or -1. The last line holds the total.
+        The float32 elements of the work buffer, and whether groups are shared.
     """
     heads, kv_heads = sizes[0], sizes[1]
     gqa = heads // kv_heads
     step = _queries(sizes) // gqa
     count = 0
     for i in range(len(starts) - 1):
-        count += (starts[i + 1] - starts[i] + step - 1) // step * kv_heads
+        count += np.int64(starts[i + 1] - starts[i] + step - 1) // step * kv_heads
     plan = np.empty((count + 1, 8), np.int64)
     g, cost = 0, 0
     for i in range(len(starts) - 1):
-        for row in range(starts[i], starts[i + 1], step):
-            rows = min(step, starts[i + 1] - row)
-            seen = cache_len[i] + row - starts[i] + 1
+        first, stop = np.int64(starts[i]), np.int64(starts[i + 1])
+        for row in range(first, stop, step):
+            rows = min(step, stop - row)
+            seen = np.int64(cache_len[i]) + row - first + 1
             for head in range(kv_heads):
                 group = plan[g]
                 group[SEQ], group[ROW], group[ROWS], group[HEAD] = i, row, rows, head
@@ -87,7 +91,8 @@ def plan_attention(sizes, starts, cache_len, threads):
                 for unit in range((group[PAGES] + UNIT - 1) // UNIT):
                     cost += _unit_cost(group, unit, gqa)
                 g += 1
-    plan[count] = 0
+    for column in range(8):
+        plan[count, column] = 0
     plan[count, COST] = cost
     work = threads * _scratch(sizes)
     if count < 4 * threads:
@@ -98,12 +103,13 @@ def plan_attention(sizes, starts, cache_len, threads):
             if group[COST] * threads // cost != last * threads // cost:
                 group[PARTS] = work
                 work += units * group[ROWS] * gqa * (_padded(sizes) + 2)
-    return plan, work
+    return plan, work, work > threads * _scratch(sizes)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _prepare(
-    joint, sizes, eps, q_norm, k_norm, cos, sin, starts, cache_len, pages, keys, values, work, at, out, first, stop
+    joint, sizes, eps, q_norm, k_norm, cos, sin, starts, cache_len, pages, keys, values, work, at, out, first,
+    stop,
 ):  # fmt: skip
     """Rows first .. stop-1: rotated queries to `out`, rotated keys and values to their page."""
     heads, kv_heads, n, half, stride = sizes[0], sizes[1], sizes[2], sizes[3] // 2, sizes[4]
@@ -111,7 +117,7 @@ def _prepare(
     for row in range(first, stop):
         while starts[seq + 1] <= row:
             seq += 1
-        position = cache_len[seq] + row - starts[seq]
+        position = np.int64(cache_len[seq]) + row - np.int64(starts[seq])
         page, lane = np.int64(pages[seq, position // PAGE]), position % PAGE
         x = row * stride
         for h in range(heads):
@@ -122,28 +128,29 @@ def _prepare(
             append(work, at, keys, joint, x + sizes[7] + h * n, values, page * kv_heads + h, lane, n)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@inlined
 def _query(group, sizes, j):
     """Place of query j of a group in `out`."""
     gqa = sizes[0] // sizes[1]
     return ((group[ROW] + j // gqa) * sizes[0] + group[HEAD] * gqa + j % gqa) * sizes[2]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _score_tiles(group, sizes, q, keys, panel, scale, w, s, first, stop):
     """Scores of queries first .. stop-1 and one panel of sixteen keys, four queries at a time."""
     none = s + _queries(sizes) * PAGE  # where the surplus queries of the last tile write
     for j in range(first, stop, 4):
         j1, j2, j3 = min(j + 1, stop - 1), min(j + 2, stop - 1), min(j + 3, stop - 1)
         score(
-            q, _query(group, sizes, j), _query(group, sizes, j1), _query(group, sizes, j2), _query(group, sizes, j3),
+            q, _query(group, sizes, j), _query(group, sizes, j1), _query(group, sizes, j2),
+            _query(group, sizes, j3),
             keys, panel, sizes[2], scale,
             w, s + j * PAGE, s + j1 * PAGE if j1 == j + 1 else none, s + j2 * PAGE if j2 == j + 2 else none,
             s + j3 * PAGE if j3 == j + 3 else none,
         )  # fmt: skip
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _weigh_tiles(sizes, values, panel, n, w, s, factors, o, first, stop):
     """Weighted sums of n values for queries first .. stop-1 and one panel of sixteen dims."""
     none, size = _queries(sizes), _padded(sizes)
@@ -157,7 +164,7 @@ def _weigh_tiles(sizes, values, panel, n, w, s, factors, o, first, stop):
         )  # fmt: skip
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _block(group, sizes, block, page, q, keys, values, w, s, factors, mass, o):
     """All queries of a group over one page."""
     gqa, n = sizes[0] // sizes[1], sizes[2]
@@ -192,14 +199,15 @@ def _block(group, sizes, block, page, q, keys, values, w, s, factors, mass, o):
                 )
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@inlined
 def _clear(w, mass, o, queries, size):
     for j in range(queries):
         w[mass + 2 * j], w[mass + 2 * j + 1] = LOWEST, ZERO
-    w[o : o + queries * size] = ZERO
+    for i in range(0, queries * size, 16):
+        store_f32(w, o + i, zero_f32())
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _attend(joint, sizes, plan, pages, keys, values, w, at, out, thread, threads):
     """The units of one thread. Scratch at `at`: scores, factors, (m, l) and o of a unit, and of all units."""
     gqa, size, most = sizes[0] // sizes[1], _padded(sizes), _queries(sizes) + 1
@@ -231,8 +239,9 @@ def _attend(joint, sizes, plan, pages, keys, values, w, at, out, thread, threads
                     merge(w, all_mass + 2 * j, all_o + j * size, mass + 2 * j, o + j * size, size, factors)
                 else:
                     to = parts + (unit * queries + j) * (size + 2)
-                    w[to : to + 2] = w[mass + 2 * j : mass + 2 * j + 2]
-                    w[to + 2 : to + 2 + size] = w[o + j * size : o + (j + 1) * size]
+                    w[to], w[to + 1] = w[mass + 2 * j], w[mass + 2 * j + 1]
+                    for i in range(0, size, 16):
+                        store_f32(w, to + 2 + i, load_f32(w, o + j * size + i))
         if parts < 0:
             for j in range(queries):
                 to = _query(group, sizes, j)
@@ -241,7 +250,7 @@ def _attend(joint, sizes, plan, pages, keys, values, w, at, out, thread, threads
                 )
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@inlined
 def _gate(group, sizes, j):
     """Place of the gate of query j in `joint`."""
     gqa = sizes[0] // sizes[1]
@@ -249,7 +258,7 @@ def _gate(group, sizes, j):
     return (group[ROW] + j // gqa) * sizes[4] + sizes[5] + (head * 2 + 1) * sizes[2]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _merge_share(joint, sizes, plan, w, at, out, thread, threads):
     """Merge the partial results of the queries of one thread."""
     gqa, size = sizes[0] // sizes[1], _padded(sizes)
@@ -275,11 +284,12 @@ def _merge_share(joint, sizes, plan, w, at, out, thread, threads):
             task += 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy", parallel=True)
+@entry
 def gated_attention(
-    joint, sizes, eps, q_norm, k_norm, cos, sin, starts, cache_len, pages, keys, values, plan, work, out, threads
+    joint, sizes, eps, q_norm, k_norm, cos, sin, starts, cache_len, pages, keys, values, plan, work, out,
+    phase, thread, threads,
 ):  # fmt: skip
-    """The whole mixer. Arrays are flat and float32, except where said.
+    """One thread's share of one phase of the mixer. Arrays are flat and float32, except where said.
 
     Args:
         joint: [N, stride], the output of one linear layer that holds q and gates head by head, k, and v.
@@ -290,28 +300,30 @@ def gated_attention(
         keys, values: float32 or uint16, in the layout of `AttentionState`.
         plan, work: what `plan_attention` answered, and a buffer of that size.
         out: [N, nh * head_dim].
+        phase: PREPARE, ATTEND and, if groups are shared, MERGE; each begun when all threads have ended the
+            one before.
     """
-    rows, scratch = len(out) // (sizes[0] * sizes[2]), _scratch(sizes)
-    if threads == 1 or rows <= SERIAL_ROWS:
+    at = thread * _scratch(sizes)
+    if phase == PREPARE:
+        first, stop = share(len(out) // (sizes[0] * sizes[2]), threads, thread)
         _prepare(
-            joint, sizes, eps, q_norm, k_norm, cos, sin, starts, cache_len, pages, keys, values, work, 0, out, 0,
-            rows,
+            joint, sizes, eps, q_norm, k_norm, cos, sin, starts, cache_len, pages, keys, values, work, at,
+            out, first, stop,
         )  # fmt: skip
+    elif phase == ATTEND:
+        _attend(joint, sizes, plan, pages, keys, values, work, at, out, thread, threads)
     else:
-        for thread in prange(threads):
-            first, stop = share(rows, threads, thread)
-            _prepare(
-                joint, sizes, eps, q_norm, k_norm, cos, sin, starts, cache_len, pages, keys, values, work,
-                thread * scratch, out, first, stop,
-            )  # fmt: skip
-    if threads == 1:
-        _attend(joint, sizes, plan, pages, keys, values, work, 0, out, 0, 1)
-    else:
-        for thread in prange(threads):
-            _attend(joint, sizes, plan, pages, keys, values, work, thread * scratch, out, thread, threads)
-    shared = False
-    for g in range(len(plan)):
-        shared = shared or plan[g, PARTS] > 0
-    if shared:
-        for thread in prange(threads):
-            _merge_share(joint, sizes, plan, work, thread * scratch, out, thread, threads)
+        _merge_share(joint, sizes, plan, work, at, out, thread, threads)
+
+
+@parallel
+def gated_attention_threads(
+    joint, sizes, eps, q_norm, k_norm, cos, sin, starts, cache_len, pages, keys, values, plan, work, out,
+    phase, threads,
+):  # fmt: skip
+    """One phase of `gated_attention` on all threads."""
+    for thread in prange(threads):
+        gated_attention(
+            joint, sizes, eps, q_norm, k_norm, cos, sin, starts, cache_len, pages, keys, values, plan, work,
+            out, phase, np.int64(thread), threads,
+        )  # fmt: skip

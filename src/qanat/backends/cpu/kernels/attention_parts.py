@@ -1,16 +1,16 @@
 """The steps of gated attention for one key head: norm and rotate, append, score, soften, sum, merge.
 
-A block is 64 keys, one page. Within a block each query gets scores s, their maximum m, p = exp(s - m), the sum
-l of p and o = sum of p v. Two results (m, l, o) merge by one formula, in a fixed order: the blocks of a unit of
-eight ascending, then the units ascending. Blocks are cut by absolute position, so a query's bits do not
-depend on who computes beside it.
+A block is 64 keys, one page. Within a block each query gets scores s, their maximum m, p = exp(s - m), the
+sum l of p and o = sum of p v. Two results (m, l, o) merge by one formula, in a fixed order: the blocks of a
+unit of eight ascending, then the units ascending. Blocks are cut by absolute position, so a query's bits do
+not depend on who computes beside it.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from qanat.backends.cpu.kernels.jit import inlined, inner
 from qanat.backends.cpu.kernels.norm import root_factor
 from qanat.backends.cpu.simd import (
     fma,
@@ -35,7 +35,7 @@ UNIT = 8
 LOWEST = np.float32(-np.inf)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def norm_and_rotate(x, at, weight, eps, cos, sin, angle, half, n, y, to):
     """RMSNorm of n values by `weight`, then the first 2 * half of them rotated; dim d pairs with d + half."""
     factor = splat_f32(root_factor(x, at, n, eps))
@@ -50,9 +50,9 @@ def norm_and_rotate(x, at, weight, eps, cos, sin, angle, half, n, y, to):
         store_first(y, to + half + i, b * c + a * s, rest)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def append(key, at, keys, x, v, values, page_head, lane, n):
-    """Store key [n] and value [n] as position `lane` of one page and head, in the layout of `AttentionState`."""
+    """Store key [n] and value [n] as position `lane` of a page and head (`AttentionState` says how)."""
     to = (page_head * (PAGE // 16) + lane // 16) * n * 16 + lane % 16
     panels = (n + 15) // 16
     for i in range(0, n, 16):
@@ -63,7 +63,7 @@ def append(key, at, keys, x, v, values, page_head, lane, n):
         store_stored(values, ((page_head * panels + i // 16) * PAGE + lane) * 16, load_first(x, v + i, rest))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def score(q, q0, q1, q2, q3, keys, panel, n, scale, s, s0, s1, s2, s3):
     """Four queries times sixteen keys: the sum over n dims ascends from zero, fused; then the scale."""
     t0, t1, t2, t3 = zero_f32(), zero_f32(), zero_f32(), zero_f32()
@@ -79,7 +79,7 @@ def score(q, q0, q1, q2, q3, keys, panel, n, scale, s, s0, s1, s2, s3):
     store_f32(s, s3, t3 * factor)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@inlined
 def _merge_weights(w, mass, other_max, other_sum, old, new):
     """Merge (m, l) into those at `mass` and `mass` + 1; the factors for either o, in all lanes, go to w."""
     m = w[mass]
@@ -90,7 +90,7 @@ def _merge_weights(w, mass, other_max, other_sum, old, new):
     w[mass + 1] = w[mass + 1] * w[old] + other_sum * w[new]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def soften(w, s, n, mass, old, new):
     """Scores of one query and block become exp(s - m), and (m, l) joins what is at `mass`.
 
@@ -111,7 +111,7 @@ def soften(w, s, n, mass, old, new):
     _merge_weights(w, mass, m, lane_sum(total), old, new)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def weigh(w, p0, p1, p2, p3, values, panel, n, o0, o1, o2, o3, f0, f1, f2, f3):
     """o = o * old + (sum over n keys of p v) * new for four queries and sixteen dims.
 
@@ -129,7 +129,7 @@ def weigh(w, p0, p1, p2, p3, values, panel, n, o0, o1, o2, o3, f0, f1, f2, f3):
     store_f32(w, o3, load_f32(w, o3) * load_f32(w, f3) + t3 * load_f32(w, f3 + 16))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def merge(w, mass, o, other_mass, other_o, n, factors):
     """A unit's (m, l) and o [n] join those at `mass` and `o`: o = o * old + other_o * new."""
     _merge_weights(w, mass, w[other_mass], w[other_mass + 1], factors, factors + 16)
@@ -138,7 +138,7 @@ def merge(w, mass, o, other_mass, other_o, n, factors):
         store_f32(w, o + i, load_f32(w, o + i) * old + load_f32(w, other_o + i) * new)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def finish(w, mass, o, joint, gate, out, to, n):
     """out = o / l * sigmoid(gate)."""
     total = splat_at(w, mass + 1)

@@ -8,13 +8,12 @@ share (piece of tokens, key head), then (sequence, value head, block of columns)
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
 from qanat.backends.cpu.kernels.delta_parts import (
     BLOCK,
     PIECE,
     gated_norm,
-    gates,
     piece_size,
     prepare,
     recur,
@@ -22,9 +21,13 @@ from qanat.backends.cpu.kernels.delta_parts import (
     row_size,
     shift_window,
 )
+from qanat.backends.cpu.kernels.jit import entry, inner, parallel
 from qanat.backends.cpu.kernels.share import share
+from qanat.backends.cpu.simd import store_f32, zero_f32
 
-__all__ = ["gated_delta", "plan_delta"]
+__all__ = ["EVERYTHING", "NORM", "PREPARE", "RECUR", "gated_delta", "gated_delta_threads", "plan_delta"]
+
+EVERYTHING, PREPARE, RECUR, NORM = range(4)
 
 STATE_COST = 4
 """What reading and writing the state costs a sequence, in tokens."""
@@ -32,12 +35,12 @@ LONG = 16
 """Tokens of a sequence from which three regions may pay."""
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _total_cost(starts):
-    return starts[len(starts) - 1] + STATE_COST * (len(starts) - 1)
+    return np.int64(starts[len(starts) - 1]) + STATE_COST * (len(starts) - 1)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@entry
 def plan_delta(sizes, starts, threads):
     """(whether one region is used, float32 elements of `work`) for a batch; the same for all its layers."""
     key_heads, value_heads, dk, dv = sizes[0], sizes[1], sizes[2], sizes[3]
@@ -45,7 +48,7 @@ def plan_delta(sizes, starts, threads):
     total = _total_cost(starts) * key_heads
     before, load, heaviest, last, longest, pieces = 0, 0, 0, -1, 0, 0
     for i in range(len(starts) - 1):
-        tokens = starts[i + 1] - starts[i]
+        tokens = np.int64(starts[i + 1] - starts[i])
         longest = max(longest, tokens)
         pieces += (tokens + PIECE - 1) // PIECE
         for _ in range(key_heads):
@@ -59,17 +62,7 @@ def plan_delta(sizes, starts, threads):
     return False, pieces * key_heads * one
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _prepared(joint, sizes, taps, a_log, dt_bias, source, window, row, t0, t1, kh, work, at):
-    """One piece of a key head: its rows of q, k, v, then the gates of its value heads."""
-    groups, dk, dv = sizes[1] // sizes[0], sizes[2], sizes[3]
-    prepare(joint, sizes, taps, source, window, row, t0, t1, kh, work, at)
-    to = at + PIECE * row_size(dk, dv, groups)
-    for g in range(groups):
-        gates(joint, sizes, a_log, dt_bias, row + t0, t1 - t0, kh * groups + g, work, to + g * 2 * PIECE)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _recurred(sizes, work, at, head, block, tokens, recurrent, dst, source, src, out, row):
     """One piece of a block of columns; `src` < 0 starts from zeros."""
     key_heads, value_heads, dk, dv = sizes[0], sizes[1], sizes[2], sizes[3]
@@ -81,7 +74,8 @@ def _recurred(sizes, work, at, head, block, tokens, recurrent, dst, source, src,
     slot = value_heads * blocks * dk * BLOCK
     to = dst * slot + place
     if src < 0:
-        recurrent[to : to + dk * BLOCK] = np.float32(0)
+        for i in range(0, dk * BLOCK, 16):
+            store_f32(recurrent, to + i, zero_f32())
     before, start = (recurrent, to) if src < 0 else (source, src * slot + place)
     recur(
         work,
@@ -102,10 +96,10 @@ def _recurred(sizes, work, at, head, block, tokens, recurrent, dst, source, src,
     )
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _one_region(
-    joint, sizes, eps, taps, a_log, dt_bias, norm, starts, src, dst, old, before, window, after, work, out, at,
-    thread, threads,
+    joint, sizes, eps, taps, a_log, dt_bias, norm, starts, src, dst, old, before, window, after, work, out,
+    at, thread, threads,
 ):  # fmt: skip
     """The (sequence, key head) pairs of one thread."""
     key_heads, value_heads, dv, kernel = sizes[0], sizes[1], sizes[3], sizes[4]
@@ -114,8 +108,9 @@ def _one_region(
     channels = 2 * key_heads * sizes[2] + value_heads * dv
     total, spent = _total_cost(starts) * key_heads, 0
     for i in range(len(starts) - 1):
-        row, tokens = starts[i], starts[i + 1] - starts[i]
-        memory = src[i] * (kernel - 1) * channels if src[i] >= 0 else -1
+        row, tokens = np.int64(starts[i]), np.int64(starts[i + 1] - starts[i])
+        here, there = np.int64(src[i]), np.int64(dst[i])
+        memory = here * (kernel - 1) * channels if here >= 0 else -1
         for kh in range(key_heads):
             mine = spent * threads // total == thread
             spent += tokens + STATE_COST
@@ -123,19 +118,19 @@ def _one_region(
                 continue
             for t0 in range(0, tokens, PIECE):
                 t1 = min(t0 + PIECE, tokens)
-                _prepared(joint, sizes, taps, a_log, dt_bias, old, memory, row, t0, t1, kh, work, at)
+                prepare(joint, sizes, taps, a_log, dt_bias, old, memory, row, t0, t1, kh, work, at)
                 for head in range(kh * groups, (kh + 1) * groups):
                     for block in range(blocks):
                         # Later pieces continue from what the first has written.
-                        origin, slot = (before, src[i]) if t0 == 0 else (after, dst[i])
+                        origin, slot = (before, here) if t0 == 0 else (after, there)
                         _recurred(
-                            sizes, work, at, head, block, t1 - t0, after, dst[i], origin, slot, out, row + t0
+                            sizes, work, at, head, block, t1 - t0, after, there, origin, slot, out, row + t0
                         )
                     gated_norm(joint, sizes, norm, eps, out, row + t0, row + t1, head)
-            shift_window(joint, sizes, old, memory, window, dst[i], row, tokens, kh)
+            shift_window(joint, sizes, old, memory, window, there, row, tokens, kh)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _prepare_share(joint, sizes, taps, a_log, dt_bias, starts, src, old, work, thread, threads):
     """The (piece, key head) pairs of one thread."""
     key_heads, value_heads, dk, dv, kernel = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]
@@ -147,18 +142,19 @@ def _prepare_share(joint, sizes, taps, a_log, dt_bias, starts, src, old, work, t
     first, stop = share(pieces * key_heads, threads, thread)
     task = 0
     for i in range(len(starts) - 1):
-        row, tokens = starts[i], starts[i + 1] - starts[i]
-        memory = src[i] * (kernel - 1) * channels if src[i] >= 0 else -1
+        row, tokens = np.int64(starts[i]), np.int64(starts[i + 1] - starts[i])
+        here = np.int64(src[i])
+        memory = here * (kernel - 1) * channels if here >= 0 else -1
         for t0 in range(0, tokens, PIECE):
             t1 = min(t0 + PIECE, tokens)
             for kh in range(key_heads):
                 if first <= task < stop:
                     at = task * one
-                    _prepared(joint, sizes, taps, a_log, dt_bias, old, memory, row, t0, t1, kh, work, at)
+                    prepare(joint, sizes, taps, a_log, dt_bias, old, memory, row, t0, t1, kh, work, at)
                 task += 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _recur_share(joint, sizes, starts, src, dst, old, before, window, after, work, out, thread, threads):
     """The (sequence, value head, block of columns) triples of one thread."""
     key_heads, value_heads, dk, dv, kernel = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]
@@ -168,7 +164,8 @@ def _recur_share(joint, sizes, starts, src, dst, old, before, window, after, wor
     channels = 2 * key_heads * dk + value_heads * dv
     total, spent, pieces = _total_cost(starts) * value_heads * blocks, 0, 0
     for i in range(len(starts) - 1):
-        row, tokens = starts[i], starts[i + 1] - starts[i]
+        row, tokens = np.int64(starts[i]), np.int64(starts[i + 1] - starts[i])
+        here, there = np.int64(src[i]), np.int64(dst[i])
         for head in range(value_heads):
             for block in range(blocks):
                 mine = spent * threads // total == thread
@@ -178,17 +175,17 @@ def _recur_share(joint, sizes, starts, src, dst, old, before, window, after, wor
                 for t0 in range(0, tokens, PIECE):
                     t1 = min(t0 + PIECE, tokens)
                     at = ((pieces + t0 // PIECE) * key_heads + head // groups) * one
-                    origin, slot = (before, src[i]) if t0 == 0 else (after, dst[i])
+                    origin, slot = (before, here) if t0 == 0 else (after, there)
                     _recurred(
-                        sizes, work, at, head, block, t1 - t0, after, dst[i], origin, slot, out, row + t0
+                        sizes, work, at, head, block, t1 - t0, after, there, origin, slot, out, row + t0
                     )
                 if block == 0 and head % groups == 0:
-                    memory = src[i] * (kernel - 1) * channels if src[i] >= 0 else -1
-                    shift_window(joint, sizes, old, memory, window, dst[i], row, tokens, head // groups)
+                    memory = here * (kernel - 1) * channels if here >= 0 else -1
+                    shift_window(joint, sizes, old, memory, window, there, row, tokens, head // groups)
         pieces += (tokens + PIECE - 1) // PIECE
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _norm_share(joint, sizes, norm, eps, out, rows, thread, threads):
     heads = sizes[1]
     first, stop = share(rows * heads, threads, thread)
@@ -196,12 +193,12 @@ def _norm_share(joint, sizes, norm, eps, out, rows, thread, threads):
         gated_norm(joint, sizes, norm, eps, out, task // heads, task // heads + 1, task % heads)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", parallel=True)
+@entry
 def gated_delta(
-    joint, sizes, eps, taps, a_log, dt_bias, norm, starts, src, dst, old, before, window, after, one_region,
-    work, out, threads,
+    joint, sizes, eps, taps, a_log, dt_bias, norm, starts, src, dst, old, before, window, after, work, out,
+    phase, thread, threads,
 ):  # fmt: skip
-    """The whole mixer. All arrays are flat and float32, except where said.
+    """One thread's share of one phase of the mixer. All arrays are flat and float32, except where said.
 
     Args:
         joint: [N, stride], the output of one linear layer that holds qkv, z, b and a.
@@ -212,27 +209,32 @@ def gated_delta(
         starts, src, dst: int32 as in `Batch`; src is a place in `old` and `before`.
         old, before: conv windows and recurrent matrices to read, in the layout of `DeltaState`.
         window, after: those to write. They may be the same arrays, if no sequence reads what another writes.
-        one_region, work: what `plan_delta` answered, and a buffer of that size.
+        work: a buffer of the size that `plan_delta` answered.
         out: [N, vd], gated and normed.
+        phase: EVERYTHING; or PREPARE, RECUR and NORM, each begun when all threads have ended the one before.
     """
-    if threads == 1:
+    if phase == EVERYTHING:
+        at = thread * piece_size(sizes[2], sizes[3], sizes[1] // sizes[0])
         _one_region(
             joint, sizes, eps, taps, a_log, dt_bias, norm, starts, src, dst, old, before, window, after, work,
-            out, 0, 0, 1,
+            out, at, thread, threads,
         )  # fmt: skip
-    elif one_region:
-        one = piece_size(sizes[2], sizes[3], sizes[1] // sizes[0])
-        for thread in prange(threads):
-            _one_region(
-                joint, sizes, eps, taps, a_log, dt_bias, norm, starts, src, dst, old, before, window, after,
-                work, out, thread * one, thread, threads,
-            )  # fmt: skip
+    elif phase == PREPARE:
+        _prepare_share(joint, sizes, taps, a_log, dt_bias, starts, src, old, work, thread, threads)
+    elif phase == RECUR:
+        _recur_share(joint, sizes, starts, src, dst, old, before, window, after, work, out, thread, threads)
     else:
-        for thread in prange(threads):
-            _prepare_share(joint, sizes, taps, a_log, dt_bias, starts, src, old, work, thread, threads)
-        for thread in prange(threads):
-            _recur_share(
-                joint, sizes, starts, src, dst, old, before, window, after, work, out, thread, threads
-            )
-        for thread in prange(threads):
-            _norm_share(joint, sizes, norm, eps, out, starts[len(starts) - 1], thread, threads)
+        _norm_share(joint, sizes, norm, eps, out, np.int64(starts[len(starts) - 1]), thread, threads)
+
+
+@parallel
+def gated_delta_threads(
+    joint, sizes, eps, taps, a_log, dt_bias, norm, starts, src, dst, old, before, window, after, work, out,
+    phase, threads,
+):  # fmt: skip
+    """One phase of `gated_delta` on all threads."""
+    for thread in prange(threads):
+        gated_delta(
+            joint, sizes, eps, taps, a_log, dt_bias, norm, starts, src, dst, old, before, window, after, work,
+            out, phase, np.int64(thread), threads,
+        )  # fmt: skip

@@ -1,8 +1,8 @@
 """The steps of the gated-delta mixer for one head: convolution, gates, recurrence, norm, window.
 
-The recurrent matrix is cut into blocks of 32 columns, which never meet: a block stays in the first-level cache
-over all tokens of a piece. Two passes over it per token (predict, then correct and read) become one by joining
-the second pass of a token with the first of the next, so that each element is loaded and stored once a token.
+The recurrent matrix is cut into blocks of 32 columns, which never meet: a block stays in the first-level
+cache over all tokens of a piece. Two passes over it per token (predict, then correct and read) become one by
+joining the second pass of a token with the first of the next: each element is loaded and stored once a token.
 
 A prepared piece of a key head is a buffer of PIECE rows [q | k | v of each value head], each part padded with
 zeros, and then for each of its value heads PIECE decays and PIECE betas.
@@ -11,10 +11,10 @@ zeros, and then for each of its value heads PIECE decays and PIECE betas.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from qanat.backends.cpu.kernels.jit import inlined, inner
 from qanat.backends.cpu.kernels.norm import root_factor, sum_of_squares
-from qanat.backends.cpu.simd import fma, load_f32, splat_f32, store_f32, zero_f32
+from qanat.backends.cpu.simd import fma, load_f32, prefetch, splat_f32, store_f32, zero_f32
 from qanat.backends.cpu.simd.functions import exp, sigmoid, silu, softplus
 from qanat.backends.cpu.simd.tails import load_first, splat_at, store_first
 
@@ -22,7 +22,6 @@ __all__ = [
     "BLOCK",
     "PIECE",
     "gated_norm",
-    "gates",
     "piece_size",
     "prepare",
     "recur",
@@ -38,25 +37,25 @@ PIECE = 64
 ZERO, ONE, L2_EPS = np.float32(0), np.float32(1), np.float32(1e-6)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@inlined
 def round_up(n, multiple):
     """The next multiple."""
     return (n + multiple - 1) // multiple * multiple
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@inlined
 def row_size(dk, dv, groups):
     """Floats of one prepared token."""
     return 2 * round_up(dk, 16) + groups * round_up(dv, BLOCK)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@inlined
 def piece_size(dk, dv, groups):
     """Floats of a prepared piece."""
     return PIECE * (row_size(dk, dv, groups) + 2 * groups)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _conv(joint, at, stride, source, window, taps, channels, first, kernel, t, y, to, n, padded):
     """silu(sum over taps, ascending) of channels first .. first+n-1 of token t, then zeros up to `padded`.
 
@@ -92,7 +91,7 @@ def _conv(joint, at, stride, source, window, taps, channels, first, kernel, t, y
         store_f32(y, to + i, zero_f32())
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@inlined
 def _l2_norm(y, at, n, scale):
     """y / sqrt(sum(y^2) + 1e-6) * scale in place."""
     factor = splat_f32(ONE / np.sqrt(sum_of_squares(y, at, n) + L2_EPS))
@@ -100,30 +99,8 @@ def _l2_norm(y, at, n, scale):
         store_f32(y, at + i, load_f32(y, at + i) * factor * splat_f32(scale))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def prepare(joint, sizes, taps, source, window, row, t0, t1, kh, y, to):
-    """q, k, v of key head kh for tokens t0 .. t1-1 of the sequence whose rows begin at `row`."""
-    key_heads, value_heads, dk, dv = sizes[0], sizes[1], sizes[2], sizes[3]
-    kernel, stride, at = sizes[4], sizes[5], row * sizes[5] + sizes[6]
-    groups, kd = value_heads // key_heads, key_heads * dk
-    channels = 2 * kd + value_heads * dv
-    dkp, dvp = round_up(dk, 16), round_up(dv, BLOCK)
-    scale = np.float32(np.float64(dk) ** -0.5)
-    for t in range(t0, t1):
-        _conv(joint, at, stride, source, window, taps, channels, kh * dk, kernel, t, y, to, dk, dkp)
-        _l2_norm(y, to, dkp, scale)
-        to += dkp
-        _conv(joint, at, stride, source, window, taps, channels, kd + kh * dk, kernel, t, y, to, dk, dkp)
-        _l2_norm(y, to, dkp, ONE)
-        to += dkp
-        for g in range(groups):
-            first = 2 * kd + (kh * groups + g) * dv
-            _conv(joint, at, stride, source, window, taps, channels, first, kernel, t, y, to, dv, dvp)
-            to += dvp
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def gates(joint, sizes, a_log, dt_bias, row, tokens, head, y, to):
+@inner
+def _gates(joint, sizes, a_log, dt_bias, row, tokens, head, y, to):
     """exp(g), the factor of decay, at `to`, and beta behind it, for rows row .. row+tokens-1."""
     stride, b, a = sizes[5], sizes[8] + head, sizes[9] + head
     rate, bias = exp(splat_at(a_log, head)), splat_at(dt_bias, head)
@@ -138,7 +115,29 @@ def gates(joint, sizes, a_log, dt_bias, row, tokens, head, y, to):
         store_f32(y, to + PIECE + i, sigmoid(load_f32(y, to + PIECE + i)))
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@inner
+def prepare(joint, sizes, taps, a_log, dt_bias, source, window, row, t0, t1, kh, y, to):
+    """The piece of key head kh for tokens t0 .. t1-1 of the sequence whose rows begin at `row`."""
+    key_heads, value_heads, dk, dv = sizes[0], sizes[1], sizes[2], sizes[3]
+    kernel, stride, at = sizes[4], sizes[5], row * sizes[5] + sizes[6]
+    groups, kd = value_heads // key_heads, key_heads * dk
+    channels = 2 * kd + value_heads * dv
+    dkp, dvp = round_up(dk, 16), round_up(dv, BLOCK)
+    scale = np.float32(np.float64(dk) ** -0.5)
+    gate = to + PIECE * row_size(dk, dv, groups)
+    for g in range(groups):
+        _gates(joint, sizes, a_log, dt_bias, row + t0, t1 - t0, kh * groups + g, y, gate + g * 2 * PIECE)
+    for t in range(t0, t1):
+        for part in range(2 + groups):  # q, k, then each v
+            first = part * kd + kh * dk if part < 2 else 2 * kd + (kh * groups + part - 2) * dv
+            n, padded = (dk, dkp) if part < 2 else (dv, dvp)
+            _conv(joint, at, stride, source, window, taps, channels, first, kernel, t, y, to, n, padded)
+            if part < 2:
+                _l2_norm(y, to, dkp, scale if part == 0 else ONE)
+            to += padded
+
+
+@inlined
 def _write(out, at, low, high, width):
     if width == BLOCK:
         store_f32(out, at, low)
@@ -148,7 +147,7 @@ def _write(out, at, low, high, width):
         store_first(out, at + 16, high, width - 16)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def recur(y, q, v, step, gate, tokens, before, start, after, to, dk, out, o, stride, width):
     """The delta rule on one block of columns, token by token.
 
@@ -192,6 +191,9 @@ def recur(y, q, v, step, gate, tokens, before, start, after, to, dk, out, o, str
     c0, c1 = beta * (load_f32(y, v) - p0), beta * (load_f32(y, v + 16) - p1)
     o0, o1 = zero_f32(), zero_f32()
     for i in range(dk):
+        prefetch(before, start)  # of what most often comes next: the block behind this one
+        prefetch(before, start + 16)
+        start += BLOCK
         kt, qt = splat_at(y, k + i), splat_at(y, q + i)
         s0, s1 = fma(kt, c0, load_f32(after, to)), fma(kt, c1, load_f32(after, to + 16))
         o0, o1 = fma(qt, s0, o0), fma(qt, s1, o1)
@@ -201,7 +203,7 @@ def recur(y, q, v, step, gate, tokens, before, start, after, to, dk, out, o, str
     _write(out, o, o0, o1, width)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def gated_norm(joint, sizes, norm, eps, out, first, stop, head):
     """out = out / sqrt(mean(out^2) + eps) * norm * silu(z) over one head of rows first .. stop-1."""
     heads, dv = sizes[1], sizes[3]
@@ -218,28 +220,22 @@ def gated_norm(joint, sizes, norm, eps, out, first, stop, head):
             store_first(out, at + whole, y * silu(load_first(joint, z + whole, rest)), rest)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _shift(joint, at, stride, old, memory, window, to, channels, first, kernel, tokens, n):
-    for m in range(kernel - 1):
-        place = to + m * channels + first
-        t = tokens - (kernel - 1) + m
-        if t >= 0:
-            source = at + t * stride + first
-            for c in range(n):
-                window[place + c] = joint[source + c]
-        else:
-            source = memory + (m + tokens) * channels + first
-            for c in range(n):
-                window[place + c] = old[source + c] if memory >= 0 else ZERO
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def shift_window(joint, sizes, old, memory, window, dst, row, tokens, kh):
     """Leave the last Kc-1 raw rows of key head kh's channels in slot dst; ascending, so in place is safe."""
     key_heads, value_heads, dk, dv = sizes[0], sizes[1], sizes[2], sizes[3]
     kernel, stride, at = sizes[4], sizes[5], row * sizes[5] + sizes[6]
     groups, kd = value_heads // key_heads, key_heads * dk
     channels = 2 * kd + value_heads * dv
-    to = dst * (kernel - 1) * channels
-    for first, n in ((kh * dk, dk), (kd + kh * dk, dk), (2 * kd + kh * groups * dv, groups * dv)):
-        _shift(joint, at, stride, old, memory, window, to, channels, first, kernel, tokens, n)
+    for part in range(3):
+        first = part * kd + kh * dk if part < 2 else 2 * kd + kh * groups * dv
+        n = dk if part < 2 else groups * dv
+        for m in range(kernel - 1):
+            to = (dst * (kernel - 1) + m) * channels + first
+            new = at + (tokens - (kernel - 1) + m) * stride + first
+            kept = memory + (m + tokens) * channels + first
+            for c in range(n):
+                if m + tokens >= kernel - 1:
+                    window[to + c] = joint[new + c]
+                else:
+                    window[to + c] = old[kept + c] if memory >= 0 else ZERO

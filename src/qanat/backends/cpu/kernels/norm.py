@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
+from qanat.backends.cpu.kernels.jit import inlined, inner, parallel
 from qanat.backends.cpu.kernels.share import share
 from qanat.backends.cpu.simd import lane_sum, load_f32, splat_f32, store_f32, zero_f32
 from qanat.backends.cpu.simd.functions import silu
@@ -19,7 +20,7 @@ PIECE = 1024
 ONE = np.float32(1)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@inlined
 def sum_of_squares(x, at, n):
     """x[at]^2 + ... of n values: per lane in ascending order, then over the lanes."""
     total = zero_f32()
@@ -33,13 +34,13 @@ def sum_of_squares(x, at, n):
     return lane_sum(total)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@inlined
 def root_factor(x, at, n, eps):
     """1 / sqrt(mean of squares + eps)."""
     return ONE / np.sqrt(sum_of_squares(x, at, n) / np.float32(n) + eps)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def rms_norm_rows(x, weight, width, eps, out, first, stop):
     """Rows first .. stop-1 of `rms_norm`."""
     whole = width - width % 16
@@ -54,7 +55,7 @@ def rms_norm_rows(x, weight, width, eps, out, first, stop):
             store_first(out, at + whole, y, rest)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", parallel=True)
+@parallel
 def rms_norm(x, weight, eps, out, threads):
     """out = x / sqrt(mean(x^2) + eps) * weight.
 
@@ -73,7 +74,7 @@ def rms_norm(x, weight, eps, out, threads):
             rms_norm_rows(x, weight, width, eps, out, first, stop)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _swiglu_pieces(joint, stride, up, width, out, first, stop):
     pieces = (width + PIECE - 1) // PIECE
     for task in range(first, stop):
@@ -91,7 +92,7 @@ def _swiglu_pieces(joint, stride, up, width, out, first, stop):
             store_first(out, to + whole, silu(gate) * other, n - whole)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", parallel=True)
+@parallel
 def swiglu(joint, stride, up, width, out, threads):
     """out = silu(gate) * up, both parts of the joint output of one linear layer.
 

@@ -54,7 +54,10 @@ SIGN, REST = np.int32(-(2**31)), np.int32(0x7FFFFFFF)
 BIAS, MANTISSA, SIGN_SHIFT = np.int32(127), np.int32(23), np.int32(31)
 
 
-@njit(forceinline=True)
+_inlined = njit(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+@_inlined
 def exp(x):
     """e^x: 0 from -104 down, infinity from 88.723 up, subnormal results rounded once."""
     x = vmin(splat_f32(EXP_HIGH), vmax(splat_f32(EXP_LOW), x))  # in this order a NaN stays
@@ -76,12 +79,12 @@ def exp(x):
     return y * _power_of_two(half) * _power_of_two(exponent - half)
 
 
-@njit(forceinline=True)
+@_inlined
 def _power_of_two(n):
     return as_f32((n + splat_i32(BIAS)) << splat_i32(MANTISSA))
 
 
-@njit(forceinline=True)
+@_inlined
 def log1p_unit(e):
     """log(1 + e) for e in [0, 1]."""
     s = e / (splat_f32(TWO) + e)
@@ -93,12 +96,12 @@ def log1p_unit(e):
     return e - s * (e - (z + z) * p)
 
 
-@njit(forceinline=True)
+@_inlined
 def _exp_of_minus_magnitude(x):
     return exp(as_f32(as_i32(x) | splat_i32(SIGN)))
 
 
-@njit(forceinline=True)
+@_inlined
 def sigmoid(x):
     """1 / (1 + e^-x), by exponentials of negative numbers alone."""
     e = _exp_of_minus_magnitude(x)
@@ -108,13 +111,13 @@ def sigmoid(x):
     return as_f32(above) / (one + e)
 
 
-@njit(forceinline=True)
+@_inlined
 def silu(x):
     """x * sigmoid(x)."""
     return x * sigmoid(x)
 
 
-@njit(forceinline=True)
+@_inlined
 def softplus(x):
     """log(1 + e^x) = max(x, 0) + log1p(e^-|x|)."""
     e = _exp_of_minus_magnitude(x)

@@ -85,7 +85,7 @@ def gated_attention(
     old_values: F32,
     dtype: str,
 ) -> tuple[F32, F32, F32]:
-    """Rows of one sequence -> out [T, nh * head_dim] and the keys and values [L + T, nkv, head_dim] as stored.
+    """Rows of one sequence -> out [T, nh * head_dim] and keys and values [L + T, nkv, head_dim] as stored.
 
     qg, k, v: as in `Ops`; w holds 1 + w; old_keys, old_values: [L, nkv, head_dim] of the tokens before.
     """

@@ -19,9 +19,9 @@ def causal_conv(u: F32, window: F32, taps: F32) -> tuple[F32, F32]:
     """silu(sum over taps, ascending) [T, C], and the window [Kc-1, C] afterwards; taps are [C, Kc]."""
     kernel = taps.shape[1]
     padded = np.concatenate([window, u])
-    y = np.zeros_like(u)
+    y: F32 = np.zeros_like(u)
     for m in range(kernel):
-        y = y + padded[m : m + len(u)] * taps[:, m]
+        y += padded[m : m + len(u)] * taps[:, m]
     return silu(y), padded[len(padded) - (kernel - 1) :]
 
 
