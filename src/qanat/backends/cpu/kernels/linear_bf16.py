@@ -11,8 +11,9 @@ are copied side by side into L2 (rows that lie a power of two apart would evict 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
+from qanat.backends.cpu.kernels.jit import inner, parallel
 from qanat.backends.cpu.kernels.share import add_residual, share
 from qanat.backends.cpu.simd.features import INSTRUCTION_SET
 from qanat.backends.cpu.simd.memory import load_bf16, store_f32
@@ -30,7 +31,7 @@ INPUT_BLOCK = 2 * BLOCK
 LD_BLOCK = INPUT_BLOCK + 16
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _tile(like, first, w, w_at, w_stride, x, x_at, ldx, inputs, out, out_at, ldo, p_stride):
     """One tile of out = (0 if first, else out) + the products over `inputs` inputs."""
     total = like if first else load_tile(like, out, out_at, ldo, p_stride)
@@ -42,7 +43,7 @@ def _tile(like, first, w, w_at, w_stride, x, x_at, ldx, inputs, out, out_at, ldo
     store_tile(out, out_at, ldo, p_stride, total)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _strip(like, panels, p, quarter, w, size, x, x_at, ldx, inputs, out, out_at, ldo):
     """All inputs of panel p of each quarter times the rows of `like`, a tile of `panels` panels."""
     for first in range(p, p + QUARTERS * quarter, panels * quarter):
@@ -50,7 +51,7 @@ def _strip(like, panels, p, quarter, w, size, x, x_at, ldx, inputs, out, out_at,
               out, out_at + first * PANEL, ldo, quarter * PANEL)  # fmt: skip
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _few(p, quarter, rows, w, size, x, x_at, ldx, inputs, out, out_at, ldo):
     """All inputs of panel p of each quarter times any number of rows, straight from the packed weights."""
     r = 0
@@ -71,7 +72,7 @@ def _few(p, quarter, rows, w, size, x, x_at, ldx, inputs, out, out_at, ldo):
                inputs, out, out_at + r * ldo, ldo)  # fmt: skip
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _many(begin, end, quarter, rows, w, size, x, x_at, ldx, inputs, out, out_at, ldo):
     """Panels begin..end of each quarter times a multiple of TALL rows, block by block of inputs."""
     wide = np.empty(INPUT_BLOCK * PANEL, np.float32)
@@ -90,7 +91,7 @@ def _many(begin, end, quarter, rows, w, size, x, x_at, ldx, inputs, out, out_at,
                           out, out_at + r * ldo + p * PANEL, ldo, 0)  # fmt: skip
 
 
-@njit(nogil=True, cache=True)
+@inner
 def panels_bf16(begin, end, quarter, x, ldx, n, inputs, w, size, out, ldo, residual):
     """Panels begin..end of each quarter (of `quarter` panels of `size` weights): one thread's share."""
     for start in range(0, n, ROW_BLOCK):
@@ -106,7 +107,7 @@ def panels_bf16(begin, end, quarter, x, ldx, n, inputs, w, size, out, ldo, resid
         add_residual(begin, end, quarter, n, residual, out, ldo)
 
 
-@njit(parallel=True, nogil=True, cache=True)
+@parallel
 def linear_bf16(x, ldx, n, inputs, w, panels, out, ldo, residual, threads):
     """out [n, ldo] = x W^T, or residual + x W^T. All arrays are flat.
 

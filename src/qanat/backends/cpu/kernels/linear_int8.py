@@ -16,8 +16,9 @@ Layouts: see `qanat.backends.cpu.packing` and `qanat.backends.cpu.kernels.quanti
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
+from qanat.backends.cpu.kernels.jit import inner, parallel
 from qanat.backends.cpu.kernels.share import add_residual, share
 from qanat.backends.cpu.simd.dot import SPREADS, dot4, spread_weights, start_sums, whole_sums
 from qanat.backends.cpu.simd.features import INSTRUCTION_SET
@@ -36,7 +37,7 @@ ROW_BLOCK = 192
 GROUP_BLOCK = 16
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _tile(like, first, w, w_at, w_stride, ws, ws_at, ws_stride, q, q_at, ldq, xs, sums, xs_at, lds, groups,
           out, out_at, ldo, p_stride):  # fmt: skip
     """One tile of out = (0 if first, else out) + the products over `groups` groups."""
@@ -50,7 +51,7 @@ def _tile(like, first, w, w_at, w_stride, ws, ws_at, ws_stride, q, q_at, ldq, xs
     store_tile(out, out_at, ldo, p_stride, total)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _strip(like, panels, p, quarter, w, ws, q, q_at, ldq, xs, sums, xs_at, groups, out, out_at, ldo):
     """All inputs of panel p of each quarter times the rows of `like`, a tile of `panels` panels."""
     size = groups * GROUP * PANEL
@@ -60,7 +61,7 @@ def _strip(like, panels, p, quarter, w, ws, q, q_at, ldq, xs, sums, xs_at, group
               out, out_at + first * PANEL, ldo, quarter * PANEL)  # fmt: skip
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _few(p, quarter, rows, w, ws, q, q_at, ldq, xs, sums, xs_at, groups, out, out_at, ldo):
     """All inputs of panel p of each quarter times any number of rows, straight from the packed weights."""
     r = 0
@@ -81,7 +82,7 @@ def _few(p, quarter, rows, w, ws, q, q_at, ldq, xs, sums, xs_at, groups, out, ou
                xs, sums, xs_at + r * groups, groups, out, out_at + r * ldo, ldo)  # fmt: skip
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _many(begin, end, rows, w, ws, q, q_at, ldq, xs, sums, xs_at, groups, out, out_at, ldo):
     """Panels begin..end times a multiple of TALL rows, with weights spread to 16 bits block by block."""
     wide = np.empty(GROUP_BLOCK * GROUP * PANEL, np.int16)
@@ -97,7 +98,7 @@ def _many(begin, end, rows, w, ws, q, q_at, ldq, xs, sums, xs_at, groups, out, o
                       out, out_at + r * ldo + p * PANEL, ldo, 0)  # fmt: skip
 
 
-@njit(nogil=True, cache=True)
+@inner
 def panels_int8(begin, end, quarter, q, ldq, xs, sums, n, w, ws, groups, out, ldo, residual):
     """Panels begin..end of each quarter (of `quarter` panels) for n rows: one thread's share."""
     for start in range(0, n, ROW_BLOCK):
@@ -116,7 +117,7 @@ def panels_int8(begin, end, quarter, q, ldq, xs, sums, n, w, ws, groups, out, ld
         add_residual(begin, end, quarter, n, residual, out, ldo)
 
 
-@njit(parallel=True, nogil=True, cache=True)
+@parallel
 def linear_int8(q, ldq, xs, sums, n, w, ws, groups, out, ldo, residual, threads):
     """out [n, ldo] = x W^T, or residual + x W^T. All arrays are flat.
 

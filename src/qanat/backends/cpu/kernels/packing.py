@@ -6,8 +6,9 @@ Layouts and meaning: `qanat.backends.cpu.packing`. Rows come as float32 [panels 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
+from qanat.backends.cpu.kernels.jit import entry, inner, parallel
 from qanat.backends.cpu.kernels.share import share
 from qanat.backends.cpu.simd.arithmetic import as_i32, lane_max_i32, max_i32, round_to_i32
 from qanat.backends.cpu.simd.memory import load_f32, splat_f32, splat_i32, store_i32
@@ -20,7 +21,7 @@ LANES = 16
 INFINITY = 0x7F800000  # bits of a float32; larger magnitudes are NaN
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _quantise_group(x, at, scratch):
     """q of 32 weights to `scratch` (int32); the bits of their bfloat16 scale, or -1 if one is not finite."""
     magnitude = splat_i32(np.int32(0x7FFFFFFF))
@@ -40,7 +41,7 @@ def _quantise_group(x, at, scratch):
     return bits
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _int8_panels(begin, end, x, ld, data, scales, first):
     groups = ld // GROUP
     words = data.view(np.int32)
@@ -61,7 +62,7 @@ def _int8_panels(begin, end, x, ld, data, scales, first):
     return True
 
 
-@njit(parallel=True, nogil=True, cache=True)
+@parallel
 def pack_int8(x, panels, ld, data, scales, first, threads):
     """Quantise and pack `panels` panels from panel `first` on; False if a weight is not finite."""
     finite = np.empty(threads, np.bool_)
@@ -71,7 +72,7 @@ def pack_int8(x, panels, ld, data, scales, first, threads):
     return finite.all()
 
 
-@njit(parallel=True, nogil=True, cache=True)
+@parallel
 def pack_bf16(x, panels, ld, data, first, threads):
     """Round to bfloat16 (nearest, ties to even; NaN stays NaN) and pack `panels` panels from `first` on."""
     bits = x.view(np.int32)
@@ -88,7 +89,7 @@ def pack_bf16(x, panels, ld, data, first, threads):
                     data[((first + p) * ld + i) * PANEL + r] = word >> 16
 
 
-@njit(nogil=True, cache=True)
+@entry
 def rows_int8(ids, data, scales, groups, inputs, out):
     """Row ids[n] of the packed matrix to out[n, :inputs], times its scales (exact in float32)."""
     scale = np.empty(1, np.uint32)
@@ -103,7 +104,7 @@ def rows_int8(ids, data, scales, groups, inputs, out):
                 out[n, g * GROUP + i] = np.float32(q) * factor
 
 
-@njit(nogil=True, cache=True)
+@entry
 def rows_bf16(ids, data, in_padded, inputs, out):
     """Row ids[n] of the packed matrix to out[n, :inputs] (exact)."""
     bits = out.view(np.uint32)

@@ -12,8 +12,9 @@ Layout: q [N, ldq] as `qanat.backends.cpu.simd.dot` wants it, scales float32 [N,
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
+from qanat.backends.cpu.kernels.jit import inner, parallel
 from qanat.backends.cpu.kernels.norm import root_factor
 from qanat.backends.cpu.kernels.share import share
 from qanat.backends.cpu.simd.arithmetic import (
@@ -39,7 +40,7 @@ MOST = np.float32(127)
 PER_MOST = np.float32(1 / 127)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def quantise_row(x, at, groups, q, q_at, scales, sums, s_at):
     """Quantise groups * 32 numbers of x."""
     magnitude = splat_i32(np.int32(0x7FFFFFFF))
@@ -57,13 +58,13 @@ def quantise_row(x, at, groups, q, q_at, scales, sums, s_at):
         sums[s_at + g] = np.int32(lane_sum(to_f32(first + second))) * 128
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _rounded(x, inverse):
     scaled = vmax(x * splat_f32(inverse), splat_f32(-MOST))
     return round_to_i32(vmin(scaled, splat_f32(MOST)))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _share(begin, end, x, ldx, inputs, weight, eps, q, ldq, scales, sums):
     groups = (inputs + GROUP - 1) // GROUP
     if len(weight) == 0 and inputs == groups * GROUP:
@@ -83,7 +84,7 @@ def _share(begin, end, x, ldx, inputs, weight, eps, q, ldq, scales, sums):
         quantise_row(row, 0, groups, q, r * ldq, scales, sums, r * groups)
 
 
-@njit(parallel=True, nogil=True, cache=True, error_model="numpy")
+@parallel
 def norm_quantise(x, ldx, n, inputs, weight, eps, q, ldq, scales, sums, threads):
     """Quantise n rows of x (flat, row r at r * ldx), after RMSNorm unless `weight` (its gain) is empty."""
     if threads == 1 or n < SERIAL:
