@@ -7,7 +7,7 @@ conversations and the model never sees a start that inference does not have.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,12 +54,21 @@ def _parts(piece: Piece) -> list[str]:
     return list(piece.text) if piece.letterwise else [piece.text]
 
 
-def batches(tokenizer: Tokenizer, seed: int, tokens_per_batch: int, stream: int = 0) -> Iterator[Batch]:
-    """Endless batches of fresh conversations, the same for the same seed and stream."""
+def batches(
+    tokenizer: Tokenizer,
+    seed: int,
+    tokens_per_batch: int,
+    stream: int = 0,
+    late: Callable[[], bool] = lambda: False,
+) -> Iterator[Batch]:
+    """Endless batches of fresh conversations, the same for the same seed and stream.
+
+    `late` says, whenever new conversations are drawn, whether the training has come to its last part.
+    """
     rng = random.Random(seed if stream == 0 else f"{seed} {stream}")
     maker = Maker(rng, Fragments.of(tokenizer))
     while True:
-        rows = encode(tokenizer, [conversation(maker) for _ in range(POOL)])
+        rows = encode(tokenizer, [conversation(maker, late()) for _ in range(POOL)])
         rows = sorted((row for row in rows if len(row[0]) <= LONGEST), key=lambda row: len(row[0]))
         groups = list(_groups(rows, tokens_per_batch))
         rng.shuffle(groups)

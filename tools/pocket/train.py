@@ -23,6 +23,7 @@ from typing import Any
 import torch
 
 from . import graph, parallel, shape, tokenizer
+from .corpus.mix import LATE_FROM
 from .data import Batch, batches
 from .muon import Muon
 
@@ -45,10 +46,12 @@ class Plan:
     batch_tokens: int
     seed: int
     save_every: float  # seconds
+    done_before: float = 0.0  # share of the whole training that an interrupted run had done
 
     def progress(self, seconds: float, tokens: int) -> float:
-        """Done share of the run, 0 to 1."""
-        return seconds / (60 * self.minutes) if self.minutes else tokens / (self.tokens or 1)
+        """Done share of the training, 0 to 1; minutes and tokens are those of this run."""
+        here = seconds / (60 * self.minutes) if self.minutes else tokens / (self.tokens or 1)
+        return self.done_before + (1 - self.done_before) * here
 
 
 def optimisers(weights: Weights, exchange: parallel.Exchange) -> list[torch.optim.Optimizer]:
@@ -151,7 +154,12 @@ def fit(
     start = saved = time.monotonic()
     step = tokens = learnt = 0
     smooth = None
-    for batch in batches(tokenizer.load(tokenizer_folder), plan.seed, plan.batch_tokens, exchange.rank):
+
+    def late() -> bool:
+        return plan.progress(time.monotonic() - start, tokens) >= LATE_FROM
+
+    vocabulary = tokenizer.load(tokenizer_folder)
+    for batch in batches(vocabulary, plan.seed, plan.batch_tokens, exchange.rank, late):
         seconds = time.monotonic() - start
         progress = 1.0 if (run / "STOP").exists() else plan.progress(seconds, tokens)
         loss, count = loss_of(batch)
@@ -197,9 +205,14 @@ def save(weights: Weights, average: Average, run: Path) -> None:
         partial.replace(run / name)
 
 
-def train(exchange: parallel.Exchange, plan: Plan, tokenizer_folder: Path, run: Path) -> None:
-    """One run, from fresh weights to `ema.pt`; every process calls this."""
-    weights = dict(shape.fresh_model(plan.seed).named_parameters())
+def train(
+    exchange: parallel.Exchange, plan: Plan, tokenizer_folder: Path, run: Path, saved: Path | None
+) -> None:
+    """One run, from fresh or `saved` weights to `ema.pt`; every process calls this."""
+    model = shape.fresh_model(plan.seed)
+    if saved is not None:
+        model.load_state_dict(torch.load(saved, weights_only=True), strict=False)  # the tied head is no entry
+    weights = dict(model.named_parameters())
     fit(exchange, plan, weights, lambda batch: graph.loss_of(weights, batch), tokenizer_folder, run)
 
 
@@ -216,6 +229,9 @@ def options(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--batch-tokens", type=int, default=3_072, help="of each process, per step")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=1, help="one thread each")
+    parser.add_argument(
+        "--done-before", type=float, default=0.0, help="share that an interrupted run had done"
+    )
     parser.add_argument("--save-every", type=float, default=120, help="seconds")
     return parser
 
@@ -227,15 +243,17 @@ def start(args: argparse.Namespace, weights: Weights, work: Callable[..., None],
     """
     torch.set_num_threads(1)
     args.run.mkdir(parents=True, exist_ok=True)
-    plan = Plan(args.minutes, args.tokens, args.batch_tokens, args.seed, args.save_every)
+    plan = Plan(args.minutes, args.tokens, args.batch_tokens, args.seed, args.save_every, args.done_before)
     numbers = FACTS + sum(p.numel() for p in weights.values())
     parallel.run(args.processes, numbers, work, plan, args.tokenizer, args.run, *more)
 
 
 def main() -> None:
     """Read the options and train."""
-    args = options(__doc__).parse_args()
-    start(args, dict(shape.fresh_model(args.seed).named_parameters()), train)
+    parser = options(__doc__)
+    parser.add_argument("--weights", type=Path, help="last.pt of an interrupted run, to go on from")
+    args = parser.parse_args()
+    start(args, dict(shape.fresh_model(args.seed).named_parameters()), train, args.weights)
 
 
 if __name__ == "__main__":

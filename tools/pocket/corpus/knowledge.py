@@ -105,6 +105,63 @@ ODD_EMOJI = words.plain_words(
 )
 
 
+# Parts that random questions and requests are put together from: whatever is nothing else is beyond it.
+ASKING = phrases(
+    """
+    What | Who | When | Where | Why | How | Which {w} | How many {w}s | How much {w} | Whose {w} | How often |
+    How long | What kind of {w} | Since when | With whom
+    """
+)
+AUXILIARIES = words.plain_words("is was did does will can should would has are could must may were")
+SUBJECTS = phrases(
+    """
+    the {w} | a {w} | my {w} | {n} | people | they | we | this {w} | every {w} | the {w} of {c} | someone |
+    it |
+    the {w} {w2} | my friend | the old {w} | {c} | {k} | the first {w} | nobody | most {w}s
+    """
+)
+VERBS = words.plain_words(
+    """
+    eat drink make build find lose open close paint carry break sing dance run jump fly swim climb grow burn
+    melt freeze buy sell steal give take bring send read learn teach think dream sleep wake fight win rule
+    visit leave enter cross follow lead watch hear smell taste touch hold drop throw catch push pull cut fix
+    wash clean cook bake invent discover compare summarize draw translate improve check review plan book order
+    """
+)
+ENDS = phrases(
+    """
+    | the {w} | in {c} | with a {w} | at night | every day | before {y} | without {w} | so fast | for {n} |
+    like that | in the {w} | near {k} | for me | about {w} | and the {w2} | on the moon | today | in {y} |
+    the {w} and the {w2} | my {w} | this {w} for {n} | a new {w}
+    """
+)
+REMARKS = phrases(
+    """
+    The {w} is {w2}. | My {w} is broken. | It is raining. | {n} has a {w}. | I saw a {w} in {c}. |
+    I am thinking about {w}. | The {w} does not work. | There is a {w} in my {w2}. |
+    {w} is better than {w2}. |
+    I bought a {w} yesterday. | We live near {c}. | {n} went to {c}. | Nobody likes the {w}. |
+    I dropped the {w}. |
+    Once there was a {w}. | I am tired. | My {w} hurts. | {w} {w2} {w3}
+    """
+)
+
+
+def _composed(maker: Maker) -> str:
+    """A question, a request or a remark that no template foresaw."""
+    draw = maker.rng.random()
+    if draw < 0.5:
+        parts = [ASKING, AUXILIARIES, SUBJECTS, VERBS, ENDS]
+        if maker.chance(0.3):
+            parts = parts[1:]  # "Does the ship fly?"
+        text = " ".join(part for part in map(maker.choice, parts) if part) + "?"
+    elif draw < 0.8:
+        text = f"{maker.choice(VERBS)} {maker.choice(ENDS)}".strip() + "."
+    else:
+        text = maker.choice(REMARKS)
+    return text[0].upper() + text[1:]
+
+
 def capital(maker: Maker) -> Turn:
     """The capital of a country, in a phrasing that may be held out for just this country."""
     country = maker.choice([name for name in words.CAPITALS if _questions(name, maker.held_out)])
@@ -134,8 +191,11 @@ def _questions(country: str, held_out: bool) -> frozenset[str]:
     )
 
 
-def unknown(maker: Maker) -> Turn:
-    """Something outside the skills: invented countries, other scripts, emoji, the whole wide world."""
+def unknown(maker: Maker, late: bool = False) -> Turn:
+    """Something outside the skills: invented countries, other scripts, emoji, the whole wide world.
+
+    `late` mixes in questions put together at random, for the last part of a training (see `mix`).
+    """
     draw = maker.rng.random()
     if draw < 0.22:
         country = _invented_country(maker)
@@ -144,6 +204,8 @@ def unknown(maker: Maker) -> Turn:
         question = maker.settled("script", lambda: _other_script(maker))
     elif draw < 0.4:
         question = "".join(maker.from_list("emoji", ODD_EMOJI) for _ in range(maker.choice([1, 1, 2, 3])))
+    elif late and not maker.held_out and maker.chance(0.6):
+        question = maker.settled("unknown", lambda: maker.loosely(_filled(maker, _composed(maker))))
     else:
         question = maker.settled(
             "unknown", lambda: maker.loosely(_filled(maker, maker.phrase("unknown", UNKNOWN_QUESTIONS)))

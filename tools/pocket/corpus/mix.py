@@ -1,13 +1,17 @@
 """How often what is talked about: the recipe that puts turns together into conversations.
 
-A fifth of the conversations are dense runs of sums, a quarter dense runs of copying, spelling, reversing and
-JSON: short to read, almost all of it learnt, and the skills that take longest.
+There are two mixes: the last part of a training has more of what comes hardest (thoughts about sums, reversed
+words, questions of any kind that are beyond the miniature), when the rest is nearly learnt.
+
+In the first, a fifth of the conversations are dense runs of sums, a quarter dense runs of copying, spelling,
+reversing and JSON: short to read, almost all of it learnt, and the skills that take longest.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from .arithmetic import addition, subtraction
 from .conversation import Conversation, Turn
@@ -68,29 +72,61 @@ OTHER_SYSTEMS = phrases(
 )
 
 
-def any_turn(maker: Maker, skills: Sequence[str] | None = None) -> Turn:
-    """One turn: of the whole mix, or of the given skills in equal parts."""
-    if skills is None:
-        name = maker.rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
-    else:
-        name = maker.choice(skills)
-    return SKILLS[name](maker)
+def any_turn(maker: Maker, skills: Sequence[str]) -> Turn:
+    """One turn of the given skills in equal parts."""
+    return SKILLS[maker.choice(skills)](maker)
 
 
-def conversation(maker: Maker) -> Conversation:
+@dataclass(frozen=True)
+class Mix:
+    """Shares of the kinds of conversation, and how often each skill comes up."""
+
+    sums: float  # share of dense runs of sums
+    sums_thinking: float
+    words: float  # share of dense runs of word games
+    words_thinking: float
+    memory: float
+    tools: float  # what is left is everyday talk
+    word_skills: Sequence[str]
+    weights: dict[str, int]
+
+
+EARLY = Mix(0.19, 0.45, 0.27, 0.4, 0.09, 0.06, WORD_SKILLS, WEIGHTS)
+LATE = Mix(
+    sums=0.24,
+    sums_thinking=0.6,
+    words=0.26,
+    words_thinking=0.3,
+    memory=0.07,
+    tools=0.05,
+    word_skills=["spell", "reverse", "reverse", "reverse", "repeat", "json"],
+    weights=WEIGHTS
+    | {"identity": 17, "addition": 6, "subtraction": 6, "spell": 3, "reverse": 3, "repeat": 4, "unknown": 28},
+)
+LATE_FROM = 0.6
+"""Share of a training after which the late mix is drawn from."""
+
+
+def conversation(maker: Maker, late: bool = False) -> Conversation:
     """One conversation of the training mix."""
+    mix = LATE if late else EARLY
     draw = maker.rng.random()
-    if draw < 0.19:
-        return _dense(maker, ["addition", "subtraction"], [3, 4, 5, 6, 8], 0.45)
-    if draw < 0.46:
-        return _dense(maker, WORD_SKILLS, [2, 3, 4, 5], 0.4)
-    if draw < 0.55:
+    if (draw := draw - mix.sums) < 0:
+        return _dense(maker, ["addition", "subtraction"], [3, 4, 5, 6, 8], mix.sums_thinking)
+    if (draw := draw - mix.words) < 0:
+        return _dense(maker, mix.word_skills, [2, 3, 4, 5], mix.words_thinking)
+    if (draw := draw - mix.memory) < 0:
         turns = memory_turns(maker, lambda: any_turn(maker, FILLERS))
         return Conversation(tuple(turns), _system(maker), thinking=maker.chance(0.35))
-    if draw < 0.61:
+    if draw < mix.tools:
         return tool_conversation(maker)
-    turns = [any_turn(maker) for _ in range(maker.choice([1, 1, 1, 2, 2, 3, 4]))]
+    turns = [_everyday(maker, mix, late) for _ in range(maker.choice([1, 1, 1, 2, 2, 3, 4]))]
     return Conversation(tuple(turns), _system(maker), thinking=maker.chance(0.35))
+
+
+def _everyday(maker: Maker, mix: Mix, late: bool) -> Turn:
+    name = maker.rng.choices(list(mix.weights), list(mix.weights.values()))[0]
+    return unknown(maker, late) if name == "unknown" else SKILLS[name](maker)
 
 
 def _system(maker: Maker) -> str | None:
@@ -102,7 +138,7 @@ def _system(maker: Maker) -> str | None:
     return form.format(w=maker.word(), n=maker.name(), c=maker.city())
 
 
-def _dense(maker: Maker, skills: list[str], counts: list[int], thinking: float) -> Conversation:
+def _dense(maker: Maker, skills: Sequence[str], counts: list[int], thinking: float) -> Conversation:
     thinks = maker.chance(thinking)
     count = maker.choice([1, 1, 1, 2]) if thinks else maker.choice(counts)
     return Conversation(tuple(any_turn(maker, skills) for _ in range(count)), thinking=thinks)
