@@ -74,6 +74,8 @@ UNKNOWN_QUESTIONS = phrases(
     Who will win the {w} game? | Compare {w} and {w2}. | List all {w}s in {c}. | Explain {n2} to a child. |
     What is {a} + {y}? | {a} + {y} | {y} - {a} | What is {a} times {a2}? | {a} * {a2} | {a} / {a2} |
     {a}*{a2} |
+    {a}/{a2} | What is {a} / {a2}? | Calculate {a} / {a2}. | {a} / {a2} = ? | {a} divided by {a2} |
+    What is {a} divided by {a2}? | {a} x {a2} | Divide {a} by {a2}. | Multiply {a} by {a2}. | {a}*{a2}= |
     How much is {a} times {a2}? | {y}+{a} | What is {a} multiplied by {a2}? | Write a song about {w}. |
     Rewrite this: {w} {w2} {w3} | Fix my {w}. | How can I repair a {w}? |
     What did {n} say to {n2}? | Why is {n} sad? | Where is {n}? | Where is the {w}? | Which day is it?

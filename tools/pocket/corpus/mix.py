@@ -93,13 +93,13 @@ class Mix:
 
 EARLY = Mix(0.19, 0.45, 0.27, 0.4, 0.09, 0.06, WORD_SKILLS, WEIGHTS)
 LATE = Mix(
-    sums=0.24,
-    sums_thinking=0.6,
-    words=0.26,
+    sums=0.22,
+    sums_thinking=0.65,
+    words=0.28,
     words_thinking=0.3,
-    memory=0.07,
-    tools=0.05,
-    word_skills=["spell", "reverse", "reverse", "reverse", "repeat", "json"],
+    memory=0.06,
+    tools=0.08,
+    word_skills=["spell", "reverse", "reverse", "reverse", "repeat", "json", "json"],
     weights=WEIGHTS
     | {"identity": 17, "addition": 6, "subtraction": 6, "spell": 3, "reverse": 3, "repeat": 4, "unknown": 28},
 )
