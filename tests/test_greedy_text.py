@@ -24,8 +24,8 @@ def golden() -> dict[str, Any]:
 
 
 @cache
-def llm() -> LLM:
-    return LLM("pocket", max_batch=10)
+def llm(backend: str) -> LLM:
+    return LLM("pocket", backend=backend, max_batch=10)
 
 
 def test_the_recording_belongs_to_these_weights() -> None:
@@ -34,12 +34,12 @@ def test_the_recording_belongs_to_these_weights() -> None:
     assert [chat["text"] for chat in golden()["chats"]] == PROMPTS
 
 
-def check(chats: list[dict[str, Any]]) -> None:
+def check(chats: list[dict[str, Any]], backend: str) -> None:
     for chat in chats:
-        prompt = llm().template.render(
+        prompt = llm(backend).template.render(
             [{"role": "user", "content": chat["text"]}], add_generation_prompt=True
         )
-        assert llm().tokenizer.encode(prompt) == chat["prompt"], chat["text"]
+        assert llm(backend).tokenizer.encode(prompt) == chat["prompt"], chat["text"]
     params = SamplingParams(
         temperature=0,
         repetition_penalty=1.0,
@@ -49,15 +49,17 @@ def check(chats: list[dict[str, Any]]) -> None:
         top_k=0,
         top_p=1.0,
     )
-    replies = llm().generate([chat["prompt"] for chat in chats], params)
+    replies = llm(backend).generate([chat["prompt"] for chat in chats], params)
     for chat, reply in zip(chats, replies, strict=True):
         assert list(reply.token_ids) == chat["reply"], (chat["text"], chat["smallest margin"])
 
 
-def test_ten_chats_equal_transformers_token_for_token() -> None:
-    check(golden()["chats"][::5])
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_ten_chats_equal_transformers_token_for_token(backend: str) -> None:
+    check(golden()["chats"][::5], backend)
 
 
 @pytest.mark.proof
-def test_fifty_chats_equal_transformers_token_for_token() -> None:
-    check(golden()["chats"])
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_fifty_chats_equal_transformers_token_for_token(backend: str) -> None:
+    check(golden()["chats"], backend)

@@ -120,3 +120,32 @@ def test_published_models_need_what_their_size_says() -> None:
     config = ModelConfig.from_file(SHARED / "qwen3.5" / "2B" / "config.json")
     assert 7.0 < estimate(config, "f32", 0, 1).weights / 1e9 < 8.0
     assert estimate(config, "bf16", 0, 1).weights < 3.8e9
+
+
+def test_the_cpu_backend_keeps_a_byte_and_a_scale_for_each_weight(config: TextConfig) -> None:
+    int8 = estimate(config, "int8", 1000, 1, backend="cpu")
+    bf16 = estimate(config, "bf16", 1000, 1, backend="cpu")
+    assert int8.weights == round(config.num_parameters * (1 + 2 / 32))
+    assert bf16.weights == 2 * config.num_parameters
+    assert 2 * int8.keys_values == bf16.keys_values
+
+
+def test_auto_on_the_cpu_is_int8_unless_the_model_is_small(
+    config: TextConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert plan(config, backend="cpu", available=64 * GIB).weights == "bf16"
+    monkeypatch.setattr(memory, "WORTH_INT8", 2 * config.num_parameters - 1)
+    assert plan(config, backend="cpu", available=64 * GIB).weights == "int8"
+
+
+@pytest.mark.parametrize(("backend", "weights"), [("cpu", "f32"), ("reference", "int8")])
+def test_a_mode_that_the_backend_lacks_is_refused_with_those_it_has(backend: str, weights: str) -> None:
+    with pytest.raises(
+        RequestError, match=f"the {backend} backend has no weights='{weights}': choose one of"
+    ):
+        LLM("pocket", backend=backend, weights=weights)
+
+
+def test_threads_are_refused_where_they_would_have_no_effect() -> None:
+    with pytest.raises(RequestError, match="leave threads out"):
+        LLM("pocket", backend="reference", threads=2)

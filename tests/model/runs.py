@@ -1,4 +1,4 @@
-"""Run the reference model the ways an engine would: whole, in pieces, step by step, in a crowd."""
+"""Run a model the ways an engine would: whole, in pieces, step by step, in a crowd."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from qanat.backends.reference import ReferenceOps
 from qanat.checkpoint.config import ModelConfig
 from qanat.model import Batch, TextModel
 from qanat.model.batch import FRESH
+from qanat.model.ops import Ops
 
 PAGE = 16
+CPU_PAGE = 64
+"""The one page size of the CPU backend."""
 
 
 @dataclass
@@ -28,19 +31,25 @@ class Held:
 
 
 def build(
-    config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], weights: str = "f32"
+    config: Mapping[str, Any],
+    tensors: Mapping[str, NDArray[Any]],
+    weights: str = "f32",
+    ops: Ops[Any] | None = None,
 ) -> TextModel[Any]:
     text = ModelConfig.from_dict(dict(config)).text
-    return TextModel(text, {k: Held(v) for k, v in tensors.items()}, ReferenceOps(weights))
+    return TextModel(text, {k: Held(v) for k, v in tensors.items()}, ops or ReferenceOps(weights))
 
 
 class Sequences:
     """Sequences with a slot and a strip of pages each; feeds them tokens, returns their logits."""
 
-    def __init__(self, model: TextModel[Any], slots: int = 4, tokens: int = 320) -> None:
+    def __init__(
+        self, model: TextModel[Any], slots: int = 4, tokens: int = 320, page: int | None = None
+    ) -> None:
         self.model = model
-        self.strip = -(-tokens // PAGE)
-        self.state = model.new_state(slots, slots * self.strip, PAGE)
+        page = page or (PAGE if isinstance(model.ops, ReferenceOps) else CPU_PAGE)
+        self.strip = -(-tokens // page)
+        self.state = model.new_state(slots, slots * self.strip, page)
         self.length = [0] * slots
 
     def feed(self, pieces: Mapping[int, Sequence[int] | NDArray[np.int32]]) -> dict[int, NDArray[np.float32]]:

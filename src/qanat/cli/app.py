@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from qanat import __version__
 from qanat.cli import invocation
+from qanat.cli.cache import cache
 from qanat.cli.chat import chat
 from qanat.cli.explain import explain
 from qanat.cli.guard import guarded
@@ -78,6 +79,7 @@ app.command("verify")(verify)
 app.command("pull")(pull)
 app.command("list")(list_models)
 app.command("rm")(remove)
+app.add_typer(cache, name="cache")
 
 
 def run() -> None:

@@ -60,6 +60,7 @@ class Weights(StrEnum):
     """How weights are held while computing."""
 
     auto = "auto"
+    int8 = "int8"
     bf16 = "bf16"
     f32 = "f32"
 
@@ -68,6 +69,7 @@ class Backend(StrEnum):
     """What computes."""
 
     auto = "auto"
+    cpu = "cpu"
     reference = "reference"
 
 
@@ -88,6 +90,10 @@ class ModelOptions:
         Weights.auto
     )
     backend: Annotated[Backend, _model("What computes.", "--backend")] = Backend.auto
+    threads: Annotated[
+        int | None,
+        _model("Threads that compute; the physical cores if not given.", "--threads", metavar="N", min=1),
+    ] = None
     max_model_len: Annotated[
         int | None,
         _model("Longest prompt plus reply, in tokens.", "--max-model-len", metavar="TOKENS", min=1),

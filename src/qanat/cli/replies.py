@@ -48,6 +48,7 @@ def open_model(options: ModelOptions) -> LLM:
             checkpoint,
             backend=options.backend.value,
             weights=options.weights.value,
+            threads=options.threads,
             max_model_len=options.max_model_len,
             max_batch=1,
         )
@@ -56,10 +57,12 @@ def open_model(options: ModelOptions) -> LLM:
 
 
 def _announce(checkpoint: Checkpoint, options: ModelOptions) -> None:
+    from qanat.backends import choose_backend
     from qanat.engine.memory import available_bytes, plan
 
     planned = plan(
         checkpoint.config.text,
+        backend=choose_backend(options.backend.value),
         weights=options.weights.value,
         context=options.max_model_len,
         sequences=1,
@@ -139,8 +142,10 @@ def stream_reply(
 
 def read_bytes_per_token(llm: LLM) -> int:
     """Bytes of weights that decoding one token reads, in the format they are held in."""
-    bf16 = llm.config.text.bytes_read_per_token
-    return bf16 * (2 if llm.memory.weights == "f32" else 1)
+    from qanat.backends import storage
+
+    values = llm.config.text.bytes_read_per_token // 2
+    return round(values * storage(llm.backend, llm.memory.weights).weight)
 
 
 def reply_as_json(llm: LLM, reply: Reply) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from qanat.backends import open_backend
+from qanat.backends import PackSource, choose_backend, open_backend, storage
 from qanat.checkpoint import Checkpoint, ModelConfig, load_checkpoint
 from qanat.engine.chat import Tool, prepare_chat
 from qanat.engine.defaults import params_like_transformers
@@ -40,9 +40,11 @@ class LLM:
 
     Args:
         model: a folder, "pocket" (the built-in model), a hub id, or what `load_checkpoint` returned.
-        backend: "auto" or "reference".
-        weights: "f32", "bf16" (rounded to bfloat16: half the memory), or "auto": f32, unless they are large
-            and the checkpoint is stored in it, so that nothing is lost.
+        backend: "cpu" (Numba kernels), "reference" (NumPy: slow, readable), or "auto".
+        weights: "int8" (cpu only: whole numbers with a scale for 32 each), "bf16" (rounded to bfloat16),
+            "f32" (reference only), or "auto": on the CPU int8, unless the model is so small that bfloat16 is
+            as quick; on the reference what loses nothing.
+        threads: how many compute (cpu only); None: the physical cores. No effect on the results.
         revision, offline: for hub ids, as in `load_checkpoint`.
         max_model_len: the longest prompt plus reply in tokens; None: the model's limit or 32768, less if the
             memory is short.
@@ -61,6 +63,7 @@ class LLM:
         *,
         backend: str = "auto",
         weights: str = "auto",
+        threads: int | None = None,
         revision: str | None = None,
         offline: bool | None = None,
         max_model_len: int | None = None,
@@ -73,13 +76,16 @@ class LLM:
         for name, value in sizes.items():
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**31:
                 raise RequestError(f"{name} must be a whole number from 1 to {2**31 - 1}, not {shown(value)}")
-        open_backend(backend, weights=weights)  # an unknown name is refused before any download
+        self.backend = backend = choose_backend(backend)  # an unknown name is refused before any download
+        if weights != "auto":
+            storage(backend, weights)
         self.checkpoint = _open(model, revision, offline)
         config = self.checkpoint.config.text
         require_runnable(config)  # before the memory is weighed: no machine would be large enough
         self.tokenizer = Tokenizer.from_folder(self.checkpoint.path)
         self.memory = plan(
             config,
+            backend=backend,
             weights=weights,
             context=max_model_len,
             sequences=max_batch,
@@ -88,7 +94,12 @@ class LLM:
         )
         self.max_model_len = self.memory.context
         self.vocabulary = Vocabulary.of(self.tokenizer, self.checkpoint)
-        ops = open_backend(backend, weights=self.memory.weights)
+        ops = open_backend(
+            backend,
+            weights=self.memory.weights,
+            threads=threads,
+            pack=PackSource(self.checkpoint.fingerprint, self.checkpoint.name) if backend == "cpu" else None,
+        )
         try:
             self._scheduler = Scheduler(
                 TextModel(config, self.checkpoint.tensors, ops),

@@ -1,6 +1,6 @@
 """How much memory a model takes, how much there is, and a plan that fits, made before anything is loaded.
 
-Sizes are those of the reference backend: float32 or bfloat16 weights, float32 state.
+The recurrent state is float32 everywhere; weights, keys and values take what the backend's mode says.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from qanat.backends import storage
 from qanat.checkpoint import sizes
 from qanat.checkpoint.config import ModelConfig, TextConfig
 from qanat.errors import OutOfMemoryError, RequestError
@@ -34,7 +35,9 @@ LEAST_CONTEXT = 2048
 SHARE = 0.9
 """Of the free memory, what we plan with: the rest is for Python, the tokenizer and the system."""
 LARGE_WEIGHTS = 1 << 30
-"""Bytes of float32 weights beyond which "auto" leaves bfloat16 as it is."""
+"""Bytes of float32 weights beyond which the reference's "auto" leaves bfloat16 as it is."""
+WORTH_INT8 = 1 << 27
+"""Bytes of bfloat16 weights up to which the CPU's "auto" keeps bfloat16: they fit the caches or nearly so."""
 STEP_TOKENS = 256
 """The most tokens of one step: prompts are read in chunks of at most this many."""
 
@@ -62,7 +65,7 @@ class MemoryPlan:
     """What the engine allocates."""
 
     weights: str
-    """"f32" or "bf16"."""
+    """"f32", "bf16" or "int8"."""
     context: int
     """The longest prompt plus reply, in tokens."""
     pages: int
@@ -76,29 +79,33 @@ def estimate(
     context: int,
     sequences: int,
     *,
+    backend: str = "reference",
     step_tokens: int = STEP_TOKENS,
 ) -> MemoryEstimate:
-    """Bytes needed for `sequences` sequences of `context` tokens each, weights "f32" or "bf16"."""
+    """Bytes needed for `sequences` sequences of `context` tokens each on a backend in a weights mode."""
     config = config.text if isinstance(config, ModelConfig) else config
-    size = 4 if weights == "f32" else 2
+    size = storage(backend, weights)
     width = max(config.hidden_size, 2 * (config.intermediate_size or config.hidden_size), config.conv_dim)
     # Turning the embedding into float32 holds a second copy for a moment; bfloat16 is mapped, not copied.
     loading = 4 * config.vocab_size * config.hidden_size if weights == "f32" else 0
     step = 4 * 4 * step_tokens * width + 4 * 8 * sequences * config.vocab_size
     return MemoryEstimate(
-        weights=size * config.num_parameters,
+        weights=round(size.weight * config.num_parameters),
         state=sequences * (sizes.recurrent_state_bytes(config) + sizes.conv_state_bytes(config, 4)),
-        keys_values=sequences * context * sizes.kv_bytes_per_token(config, 4),
+        keys_values=sequences * context * sizes.kv_bytes_per_token(config, size.key_value),
         working=max(loading, step),
     )
 
 
-def _auto_modes(config: TextConfig, stored_bf16: bool) -> list[str]:
-    """Modes that lose nothing, the better one first. Of a bfloat16 file both give the same bits.
+def _auto_modes(config: TextConfig, stored_bf16: bool, backend: str) -> list[str]:
+    """The modes that "auto" may take, the better one first.
 
-    Small weights compute quicker as float32. Large ones would take longer to convert at the start than
-    most replies win back, and twice the memory.
+    CPU: int8, for half the bytes to read; a model so small that reading is no effort stays bfloat16.
+    Reference: what loses nothing. Of a bfloat16 file both modes give the same bits: small weights compute
+    quicker as float32, large ones would take longer to convert than most replies win back.
     """
+    if backend == "cpu":
+        return ["bf16", "int8"] if 2 * config.num_parameters <= WORTH_INT8 else ["int8"]
     if not stored_bf16:
         return ["f32"]
     return ["bf16"] if 4 * config.num_parameters > LARGE_WEIGHTS else ["f32", "bf16"]
@@ -136,6 +143,7 @@ def check(
 def plan(
     config: TextConfig,
     *,
+    backend: str = "reference",
     weights: str = "auto",
     context: int | None = None,
     sequences: int = 8,
@@ -147,7 +155,9 @@ def plan(
 
     Args:
         config: the text model.
-        weights: "f32", "bf16", or "auto": f32, but large or too large ones stay bf16 if stored so.
+        backend: what computes: "cpu" or "reference".
+        weights: a mode of the backend, or "auto": int8 on the CPU unless the model is small; f32 on the
+            reference, but large or too large weights stay bf16 if stored so.
         context: the longest prompt plus reply; None: as much as fits, at most DEFAULT_CONTEXT.
         sequences: the most sequences at once. Fewer run when the pool is short, never none.
         step_tokens: the most tokens of one step.
@@ -165,10 +175,10 @@ def plan(
     least = context or min(most, LEAST_CONTEXT)
     modes = [weights]
     if weights == "auto":
-        modes = _auto_modes(config, stored_bf16)
+        modes = _auto_modes(config, stored_bf16, backend)
     for mode in modes:
-        needed = estimate(config, mode, 0, sequences, step_tokens=step_tokens)
-        per_token = max(1, sizes.kv_bytes_per_token(config, 4))
+        needed = estimate(config, mode, 0, sequences, backend=backend, step_tokens=step_tokens)
+        per_token = max(1, sizes.kv_bytes_per_token(config, storage(backend, mode).key_value))
         fits = int(SHARE * free - needed.total) // per_token
         if fits < _round_up(least):
             continue
@@ -177,7 +187,7 @@ def plan(
         held = MemoryEstimate(needed.weights, needed.state, pages * PAGE * per_token, needed.working)
         return MemoryPlan(mode, chosen, pages, held)
     least_held = MemoryEstimate(needed.weights, needed.state, _round_up(least) * per_token, needed.working)
-    raise _too_much(least_held, free, modes[-1], least, sequences)
+    raise _too_much(least_held, free, modes[-1], least, sequences, backend)
 
 
 def _round_up(tokens: int) -> int:
@@ -185,15 +195,15 @@ def _round_up(tokens: int) -> int:
 
 
 def _too_much(
-    needed: MemoryEstimate, free: int, weights: str, context: int, sequences: int
+    needed: MemoryEstimate, free: int, weights: str, context: int, sequences: int, backend: str = "reference"
 ) -> OutOfMemoryError:
     helps = ["a smaller model"]
     if context > LEAST_CONTEXT:
         helps.insert(0, f"a context shorter than {context} tokens (max_model_len)")
     if sequences > 1:
         helps.insert(0, f"fewer than {sequences} sequences at once (max_batch)")
-    if weights == "f32":
-        helps.insert(0, "weights='bf16'")
+    if weights == "f32" or (weights == "bf16" and backend == "cpu"):
+        helps.insert(0, f"weights='{'bf16' if weights == 'f32' else 'int8'}'")
     return OutOfMemoryError(
         f"the model needs about {_gib(needed.total)} ({weights} weights {_gib(needed.weights)}, state and a "
         f"context of {context} tokens {_gib(needed.state + needed.keys_values)}, working memory "

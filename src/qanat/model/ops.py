@@ -61,6 +61,9 @@ class Ops(Protocol[A]):
     def embedding_weight(self, table: NDArray[Any]) -> A:
         """Pack an embedding table [V, H]. When it is tied, the head is given the same object."""
 
+    def seal(self) -> None:
+        """All weights have been given: a backend that keeps packed weights on disk finishes them here."""
+
     def new_state(
         self, layers: Sequence[DeltaShape | AttentionShape], slots: int, pages: int, page: int
     ) -> Any:

@@ -95,6 +95,7 @@ class TextModel(Generic[A]):
             self.lm_head = self.embedding
         else:
             self.lm_head = ops.linear_weight([tensors["lm_head.weight"].array()])
+        ops.seal()
         del self._tensors  # the backend holds what it needs; let the mapping go with the checkpoint
 
     def new_state(self, slots: int, pages: int, page: int) -> Any:

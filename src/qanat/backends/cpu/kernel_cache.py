@@ -1,12 +1,13 @@
 """Where compiled kernels are kept, so that only the first run ever compiles.
 
-Numba's own cache looks at one source file at a time and would not notice a change in a function that a kernel
-calls. So the folder's name is a digest of every source file of this package, of Numba's version and of the
-processor: other sources mean another folder. A few old folders are kept, for several versions side by side.
+Numba's own cache looks at one source file at a time and would not notice a change in a function that a
+kernel calls. So the folder's name is a digest of every source file of `kernels` and `simd`, of Numba's
+version and of the processor: other sources mean another folder. A few old folders are kept.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 from hashlib import sha256
 from pathlib import Path
@@ -27,10 +28,11 @@ def kernel_folder() -> Path:
     """The folder for this package's sources on this processor."""
     digest = sha256()
     package = Path(__file__).parent
-    for source in sorted(package.rglob("*.py")):
+    for source in sorted(file for room in ("kernels", "simd") for file in (package / room).glob("*.py")):
         digest.update(source.relative_to(package).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
     host = llvmlite.binding.get_host_cpu_name(), llvmlite.binding.get_host_cpu_features().flatten()
-    digest.update(repr((numba.__version__, llvmlite.__version__, host)).encode())
+    forced = os.environ.get("QANAT_SIMD", "")  # see `simd.features`: other instructions, other code
+    digest.update(repr((numba.__version__, llvmlite.__version__, host, forced)).encode())
     return cache_root() / "kernels" / digest.hexdigest()[:20]
 
 

@@ -163,7 +163,8 @@ class PackCache:
 
     def _map(self, index: int, names: list[str]) -> Arrays:
         return {
-            name: np.load(self.path / file_name(index, name), mmap_mode="r", allow_pickle=False)
+            # Copy on write: nobody writes, but the kernels are compiled for writable arrays.
+            name: np.asarray(np.load(self.path / file_name(index, name), mmap_mode="c", allow_pickle=False))
             for name in names
         }
 

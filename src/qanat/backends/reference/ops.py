@@ -43,6 +43,9 @@ class ReferenceOps:
         """An embedding table, which also serves as the head when the two are tied."""
         return Linear([table], bfloat16=self.weights == "bf16")
 
+    def seal(self) -> None:
+        """Nothing is kept on disk."""
+
     def new_state(
         self, layers: Sequence[DeltaShape | AttentionShape], slots: int, pages: int, page: int
     ) -> State:

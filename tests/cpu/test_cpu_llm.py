@@ -1,0 +1,68 @@
+"""`LLM(backend="cpu")`: the answers of the reference, from packed weights that are kept."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from qanat import LLM, Reply, SamplingParams
+from qanat.backends.cpu.pack_cache import cached_packs
+from qanat.errors import RequestError
+from tests.pocket_prompts import PROMPTS
+
+GREEDY = SamplingParams(temperature=0, max_tokens=48)
+
+
+def texts(replies: list[Reply]) -> list[str]:
+    return [reply.text for reply in replies]
+
+
+@cache
+def expected() -> list[str]:
+    return texts(LLM("pocket", backend="reference").generate(list(PROMPTS), GREEDY))
+
+
+@pytest.mark.parametrize(("threads", "max_batch"), [(1, 8), (2, 3), (None, 1)])
+def test_bfloat16_replies_are_those_of_the_reference(threads: int | None, max_batch: int) -> None:
+    llm = LLM("pocket", backend="cpu", weights="bf16", threads=threads, max_batch=max_batch)
+    assert texts(llm.generate(list(PROMPTS), GREEDY)) == expected()
+
+
+def test_int8_replies_are_the_same_alone_and_together() -> None:
+    llm = LLM("pocket", backend="cpu", weights="int8", max_batch=8)
+    together = texts(llm.generate(list(PROMPTS), GREEDY))
+    assert [llm.generate(prompt, GREEDY).text for prompt in PROMPTS[:12]] == together[:12]
+
+
+def test_sampled_replies_are_the_same_on_every_run() -> None:
+    params = [SamplingParams(temperature=1, top_p=0.95, seed=seed, max_tokens=40) for seed in range(6)]
+    runs = [
+        texts(
+            LLM("pocket", backend="cpu", max_batch=size, threads=threads).generate([PROMPTS[0]] * 6, params)
+        )
+        for size, threads in ((1, 1), (6, 2))
+    ]
+    assert runs[0] == runs[1]
+
+
+def test_the_second_start_maps_what_the_first_has_packed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QANAT_CACHE", str(tmp_path))
+    first = texts(LLM("pocket", backend="cpu", weights="int8").generate(list(PROMPTS[:4]), GREEDY))
+    assert [(pack.model, pack.weights) for pack in cached_packs()] == [("pocket", "int8")]
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("packed again")
+
+    monkeypatch.setattr("qanat.backends.cpu.ops.pack", refuse)
+    again = texts(LLM("pocket", backend="cpu", weights="int8").generate(list(PROMPTS[:4]), GREEDY))
+    assert again == first
+
+
+@pytest.mark.parametrize("threads", [0, -1, True, 1.5, 10**6])
+def test_a_useless_thread_count_is_refused(threads: int) -> None:
+    with pytest.raises(RequestError, match="threads must be a whole number from 1"):
+        LLM("pocket", backend="cpu", threads=threads)
