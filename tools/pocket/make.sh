@@ -4,8 +4,8 @@
 # PROCESSES and SEED come from the environment.
 set -eu
 out=${1:-build/pocket}
-minutes=${2:-60}
-mtp_minutes=${3:-10}
+minutes=${2:-100}
+mtp_minutes=${3:-8}
 python=.venv-parity/bin/python
 export OMP_NUM_THREADS=1 PYTHONPATH=src
 
@@ -17,5 +17,5 @@ $python -m tools.pocket.train_mtp --weights "$out/run/ema.pt" --tokenizer "$out"
 $python -m tools.pocket.export --weights "$out/run/ema.pt" --mtp "$out/mtp/ema.pt" \
     --tokenizer "$out" --out "$out/model"
 cp src/qanat/pocket_model/chat_template.jinja "$out/model/"
-$python -m tools.pocket.evaluate --model "$out/model" --count 50 --jobs "${PROCESSES:-1}" --drafts 50 \
+$python -m tools.pocket.evaluate --model "$out/model" --backend cpu --count 50 --drafts 50 \
     --json "$out/scores.json"

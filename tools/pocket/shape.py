@@ -1,4 +1,4 @@
-"""The miniature's shape: a Qwen3.5 of about 1.1 million parameters, and how its weights start.
+"""The miniature's shape: a Qwen3.5 of about a million parameters, and how its weights start.
 
 `config_json` is what the checkpoint publishes; `fresh_model` builds the same graph in transformers.
 """
