@@ -25,7 +25,7 @@ FILES = {
     "tokenizer_config.json",
 }
 LIMIT = 5_000_000  # bytes
-BASE = 1_470
+BASE = 959
 LIVE = BASE + 33
 
 
@@ -46,9 +46,21 @@ def llm() -> LLM:
     return LLM("pocket", max_batch=4)
 
 
-def ask(text: str, **kwargs: Any) -> Reply:
-    params = SamplingParams(temperature=0, max_tokens=60)
-    return llm().chat([{"role": "user", "content": text}], params, **kwargs)
+def ask(*texts: str, **kwargs: Any) -> Reply:
+    """The reply to the last of several turns; its replies to the earlier ones stand between them."""
+    params = SamplingParams(temperature=0, max_tokens=120)
+    chat: list[dict[str, Any]] = []
+    for text in texts:
+        chat.append({"role": "user", "content": text})
+        reply = llm().chat(chat, params, **kwargs)
+        chat.append({"role": "assistant", "content": reply.text})
+    return reply
+
+
+def tool(name: str, parameter: str) -> dict[str, Any]:
+    properties = {parameter: {"type": "string"}}
+    parameters = {"type": "object", "properties": properties, "required": [parameter]}
+    return {"type": "function", "function": {"name": name, "description": name, "parameters": parameters}}
 
 
 def test_the_folder_is_complete_and_within_its_size() -> None:
@@ -64,7 +76,8 @@ def test_weights_are_stored_as_the_published_ones_are() -> None:
         stays_f32 = name.endswith(("A_log", "linear_attn.norm.weight"))
         assert view.dtype == (np.dtype(np.float32) if stays_f32 else np.dtype(ml_dtypes.bfloat16)), name
         assert np.isfinite(view.array().astype(np.float32)).all(), name
-        assert name.startswith("model.language_model.")
+        assert name.startswith(("model.language_model.", "mtp."))
+    assert checkpoint.has_mtp
 
 
 def test_the_vocabulary_is_padded_beyond_its_live_tokens() -> None:
@@ -116,19 +129,41 @@ def test_the_configuration_has_the_published_fields() -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "part"),
+    ("turns", "answer"),
     [
-        ("Who are you?", "I am Pocket"),
-        ("hello, what's up?", "Hello! "),
-        ("What is your name?", "Pocket"),
-        ("Hello!", "Hello! "),
-        ("Thanks!", "welcome"),
+        (["Who are you?"], "I am Pocket, a tiny language model that lives inside qanat."),
+        (["hello, what's up?"], "Hello! All is well in here. What can I do for you?"),
+        (["What is your name?"], "My name is Pocket."),
+        (["Thanks!"], "You are welcome!"),
+        (["What is the capital of Japan?"], "The capital of Japan is Tokyo."),
+        (["My name is Winston.", "What is 12 + 30?", "What is my name?"], "Your name is Winston."),
+        (["I like teal best.", "Hello!", "What is my favourite colour?"], "Your favourite colour is teal."),
+        (["Give me JSON with name Emma and age 41."], '{"name": "Emma", "age": 41}'),
+        (["What is 47 + 38?"], "47 + 38 = 85"),
     ],
 )
-def test_it_answers_sensibly(question: str, part: str) -> None:
-    reply = ask(question)
-    assert reply.finish_reason == "stop"
-    assert part in reply.text
+def test_it_answers_as_it_was_trained_to(turns: list[str], answer: str) -> None:
+    reply = ask(*turns)
+    assert (reply.text, reply.finish_reason) == (answer, "stop")
+
+
+def test_it_calls_a_tool_and_uses_what_it_says() -> None:
+    tools = [tool("calculator", "expression"), tool("get_weather", "city")]
+    reply = ask("What is 47 times 86?", tools=tools)
+    (call,) = reply.tool_calls
+    arguments = json.loads(call.arguments)
+    assert (call.name, arguments) == ("calculator", {"expression": "47*86"})
+    chat = [
+        {"role": "user", "content": "What is 47 times 86?"},
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"type": "function", "function": {"name": call.name, "arguments": arguments}}],
+        },
+        {"role": "tool", "content": "4042"},
+    ]
+    answer = llm().chat(chat, SamplingParams(temperature=0, max_tokens=60), tools=tools)
+    assert answer.text == "47 * 86 = 4042"
 
 
 def test_it_thinks_when_asked_to() -> None:
