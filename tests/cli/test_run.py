@@ -262,3 +262,13 @@ def test_a_model_is_opened_once(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"{room}.load_checkpoint", counted)
     assert invoke("run", "hello", "--greedy", "--max-tokens", "1").exit_code == 0
     assert opened == ["pocket"]
+
+
+def test_the_first_use_of_the_cpu_backend_says_that_it_compiles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for compiled, said in ((0, True), (7, False)):
+        monkeypatch.setattr("qanat.backends.cpu.kernel_cache.compiled_kernels", lambda n=compiled: n)
+        result = invoke("run", "Who are you?", "--backend", "cpu", "--max-tokens", "1")
+        assert result.exit_code == 0
+        assert ("compiling the kernels" in result.stderr) == said

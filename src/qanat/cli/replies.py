@@ -41,6 +41,7 @@ def open_model(options: ModelOptions) -> LLM:
     )  # maps the files; reads no weights
     if checkpoint.total_bytes > LARGE:
         _announce(checkpoint, options)
+    _announce_compilation(options)
     status = Status(worth_a_line=False)  # off the screen the announcement is the line
     try:
         status.show(f"loading the weights, {bytes_text(checkpoint.total_bytes)}")
@@ -74,6 +75,18 @@ def _announce(checkpoint: Checkpoint, options: ModelOptions) -> None:
         f"loading {checkpoint.name}: {bytes_text(planned.estimate.total)}{room}; "
         f"{planned.weights} weights, context up to {planned.context} tokens"
     )
+
+
+def _announce_compilation(options: ModelOptions) -> None:
+    """The first use of the CPU backend compiles its kernels: say so before a minute of silence."""
+    from qanat.backends import choose_backend
+
+    if choose_backend(options.backend.value) != "cpu":
+        return
+    from qanat.backends.cpu.kernel_cache import compiled_kernels
+
+    if compiled_kernels() == 0:
+        note("compiling the kernels for this processor: about a minute, once")
 
 
 def count_prompt(llm: LLM, messages: Any, **options: Any) -> int:
