@@ -8,6 +8,7 @@ minutes=${2:-100}
 mtp_minutes=${3:-8}
 python=.venv-parity/bin/python
 export OMP_NUM_THREADS=1 PYTHONPATH=src
+[ -x "$python" ] || { echo "no $python: run \`make parity-env\` first, in the project's folder" >&2; exit 1; }
 
 $python -m tools.pocket.tokenizer --seed "${SEED:-1}" --out "$out"
 $python -m tools.pocket.train --tokenizer "$out" --run "$out/run" --minutes "$minutes" \

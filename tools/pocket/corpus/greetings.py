@@ -172,6 +172,8 @@ def greeting(maker: Maker) -> Turn:
         reply = maker.choice(list(table))
         openings = OPENINGS if table is ENGLISH else NAMED
         plain = [phrase.rstrip("?!. ") for phrase in table[reply]]
+        if maker.chance(0.5):
+            plain = [phrase.lower() for phrase in plain]
         said = maker.asked("greeting", Wording(plain, (), openings, extras), CORES)
     return Turn(said, reply, THOUGHT, "greeting")
 

@@ -148,10 +148,10 @@ class Maker:
 
     def typed(self, text: str, ends: Sequence[str]) -> str:
         """The text with one of the ends, mostly with a capital, now and then an emoji or all capitals."""
-        if self.chance(0.6):
-            text = text[0].upper() + text[1:]
-        elif self.chance(0.03):
+        if self.chance(0.04):
             text = text.upper()
+        elif self.chance(0.55):
+            text = text[0].upper() + text[1:]
         text += self.choice(ends)
         return f"{text} {self.choice(TAIL_EMOJI)}" if self.chance(0.06) else text
 
@@ -159,6 +159,8 @@ class Maker:
         """A sentence as people type it: lower case, other punctuation, an emoji or something before it."""
         if self.chance(0.25):
             text = text[0].lower() + text[1:]
+        elif self.chance(0.4):
+            text = text[0].upper() + text[1:]
         if self.chance(0.2):
             text = text.rstrip(".?! ") + self.choice(["", "", "?", "!", "??", "..", " please"])
         if self.chance(0.05):
