@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -41,6 +42,11 @@ def spawn(
 
 def command(*arguments: str) -> Sequence[str]:
     return [PYTHON, "-m", "qanat", *arguments]
+
+
+def take_interrupts() -> None:
+    """For `preexec_fn`: Ctrl-C reaches the program even where the tests run in the background of a shell."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def environment() -> dict[str, Any]:

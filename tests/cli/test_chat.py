@@ -18,7 +18,7 @@ from qanat.cli.chat_input import TypedLines
 from qanat.cli.chat_state import Conversation, load_conversation, save_conversation
 from qanat.engine import LLM, SamplingParams
 from qanat.errors import QanatError
-from tests.cli.commands import assert_refused, command, environment, invoke
+from tests.cli.commands import assert_refused, command, environment, invoke, take_interrupts
 
 SHORT = ("--max-tokens", "5", "--greedy")
 
@@ -330,6 +330,7 @@ def test_a_real_ctrl_c_stops_the_answer_and_not_the_chat() -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(),
+        preexec_fn=take_interrupts,
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None

@@ -16,7 +16,7 @@ import typer
 
 from qanat.cli.guard import guarded, one_line
 from qanat.errors import CheckpointError, OutOfMemoryError
-from tests.cli.commands import assert_refused, command, environment, invoke, spawn
+from tests.cli.commands import assert_refused, command, environment, invoke, spawn, take_interrupts
 
 
 def leave(action: Callable[[], object]) -> int:
@@ -199,6 +199,7 @@ def test_ctrl_c_while_starting_leaves_no_traceback() -> None:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             env=environment(),
+            preexec_fn=take_interrupts,
         ) as process:
             time.sleep(delay)
             process.send_signal(signal.SIGINT)

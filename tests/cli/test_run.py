@@ -14,7 +14,7 @@ from qanat.cli.options import SamplingOptions
 from qanat.cli.sampling import SETTINGS, parse_setting, typed_settings
 from qanat.engine import LLM, SamplingParams
 from qanat.errors import QanatError
-from tests.cli.commands import assert_refused, command, environment, invoke, spawn
+from tests.cli.commands import assert_refused, command, environment, invoke, spawn, take_interrupts
 
 SHORT = ("--max-tokens", "6")
 
@@ -214,6 +214,7 @@ def test_ctrl_c_stops_a_long_reply_quietly() -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(),
+        preexec_fn=take_interrupts,
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None

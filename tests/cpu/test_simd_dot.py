@@ -83,6 +83,7 @@ def test_avx2_multiplies_by_vpmaddwd_and_converts_nothing(tmp_path: Path) -> Non
     assert not re.search(r"vpmulld|vpmovsx|vpsraw", assembly)
 
 
+@pytest.mark.proof  # compiles every linear kernel once for each set
 def test_every_instruction_set_gives_the_same_bits(tmp_path: Path) -> None:
     offered = host_offers(dict(binding.get_host_cpu_features()))
     if offered == "generic":
