@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -71,7 +73,19 @@ def test_an_unfinished_pack_is_not_found() -> None:
     assert cached_packs() == []
 
 
-@pytest.mark.parametrize("damage", ["gone", "short", "no manifest", "other manifest"])
+DAMAGES = [
+    "gone",
+    "short",
+    "another shape",
+    "no header",
+    "no manifest",
+    "other manifest",
+    "no array",
+    "no shape",
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_pack_is_packed_again(damage: str) -> None:
     made = weights()
     folder = store(made).path
@@ -80,6 +94,14 @@ def test_a_damaged_pack_is_packed_again(damage: str) -> None:
         victim.unlink()
     elif damage == "short":
         victim.write_bytes(victim.read_bytes()[:-1])
+    elif damage == "another shape":  # the same length: the header says one element, and spaces fill it up
+        victim.write_bytes(victim.read_bytes().replace(b"(100,), }", b"(1,), }  ", 1))
+    elif damage == "no header":
+        victim.write_bytes(b"X" * victim.stat().st_size)
+    elif damage in ("no array", "no shape"):
+        facts = json.loads((folder / MANIFEST).read_text())
+        facts["entries"][1]["arrays" if damage == "no array" else "shape"] = {}
+        (folder / MANIFEST).write_text(json.dumps(facts))
     elif damage == "no manifest":
         (folder / MANIFEST).unlink()
     else:
@@ -104,6 +126,24 @@ def test_the_longest_unused_packs_make_room(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("QANAT_CACHE_LIMIT", str(int(2.5 * one)))
     store(weights(), "d" * 64)
     assert [pack.path.name[0] for pack in cached_packs()] == ["d", "a"]
+
+
+def test_weights_that_cannot_be_packed_leave_nothing_behind(tmp_path: Path) -> None:
+    cache = PackCache("f" * 64, "model", "int8")
+    cache.arrays((0, 9), lambda: weights(1)[0])
+    with pytest.raises(AssertionError):
+        cache.arrays((1, 9), refuse)
+    assert not list((tmp_path / "packs").iterdir())
+
+
+def test_what_a_killed_process_left_goes_after_a_day(tmp_path: Path) -> None:
+    for name, age in (("unfinished-old", 10**6), ("unfinished-new", 0)):
+        folder = tmp_path / "packs" / name
+        folder.mkdir(parents=True)
+        then = time.time() - age
+        os.utime(folder, (then, then))
+    store(weights())
+    assert sorted(path.name for path in (tmp_path / "packs").glob("unfinished-*")) == ["unfinished-new"]
 
 
 def test_a_limit_of_zero_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

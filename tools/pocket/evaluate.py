@@ -99,6 +99,10 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the figures here too")
     parser.add_argument("--card", type=Path, help="model card whose table is rewritten")
     args = parser.parse_args()
+    if args.count < 1 or args.drafts < 0:
+        parser.error("--count must be at least 1, and --drafts not negative")
+    if args.json and not args.json.parent.is_dir():
+        parser.error(f"--json {args.json}: there is no folder {args.json.parent}")
     if args.card:
         split_card(args.card)  # a card that cannot be filled is refused before the long part
     speaker = Speaker(args.model, args.jobs, args.backend)

@@ -54,6 +54,9 @@ def export(state: Mapping[str, torch.Tensor], tokenizer_folder: Path, out: Path)
     """
     from safetensors.torch import save_file
 
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        if not (tokenizer_folder / name).is_file():
+            raise SystemExit(f"{tokenizer_folder} has no {name}: make it with tools.pocket.tokenizer")
     out.mkdir(parents=True, exist_ok=True)
     save_file(published_tensors(state), out / "model.safetensors", metadata={"format": "pt"})
     (out / "model.safetensors").chmod(0o644)
@@ -70,13 +73,30 @@ def mean_of(files: list[Path]) -> dict[str, torch.Tensor]:
     import torch
 
     states = [torch.load(file, weights_only=True) for file in files]
-    return {name: sum(state[name] for state in states) / len(states) for name in states[0]}
+    expected = {name: p.shape for name, p in fresh_model(0).named_parameters()}
+    for file, state in zip(files, states, strict=True):
+        if not isinstance(state, dict) or {name: p.shape for name, p in state.items()} != expected:
+            raise SystemExit(f"{file}: not the weights of the miniature; give last.pt or ema.pt of train.py")
+    return {name: sum(state[name] for state in states) / len(states) for name in expected}
+
+
+def draft_layer(file: Path) -> dict[str, torch.Tensor]:
+    """The state that train_mtp.py saved."""
+    import torch
+
+    from .mtp import fresh_mtp
+
+    state = torch.load(file, weights_only=True)
+    expected = {name: p.shape for name, p in fresh_mtp(0).items()}
+    if not isinstance(state, dict) or {name: p.shape for name, p in state.items()} != expected:
+        raise SystemExit(
+            f"{file}: not the weights of the draft layer; give last.pt or ema.pt of train_mtp.py"
+        )
+    return dict(state)
 
 
 def main() -> None:
     """Export a saved state dict, or random weights when none is given."""
-    import torch
-
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -92,7 +112,7 @@ def main() -> None:
     args = parser.parse_args()
     state = mean_of(args.weights) if args.weights else dict(fresh_model(0).state_dict())
     if args.mtp:
-        state = {**state, **torch.load(args.mtp, weights_only=True)}
+        state = {**state, **draft_layer(args.mtp)}
     print(f"{export(state, args.tokenizer, args.out)} bytes -> {args.out}")
 
 

@@ -189,7 +189,7 @@ def fit(
         if time.monotonic() - saved > plan.save_every:
             saved = time.monotonic()
             save(weights, average, run)
-    if exchange.rank == 0:
+    if exchange.rank == 0 and step > 0:
         save(weights, average, run)
     log(
         f"done: step {step} {time.monotonic() - start:.0f} s {tokens} tokens {learnt} learnt "
@@ -210,9 +210,12 @@ def train(
 ) -> None:
     """One run, from fresh or `saved` weights to `ema.pt`; every process calls this."""
     model = shape.fresh_model(plan.seed)
-    if saved is not None:
-        model.load_state_dict(torch.load(saved, weights_only=True), strict=False)  # the tied head is no entry
     weights = dict(model.named_parameters())
+    if saved is not None:
+        state = torch.load(saved, weights_only=True)
+        if {name: p.shape for name, p in state.items()} != {name: p.shape for name, p in weights.items()}:
+            raise SystemExit(f"{saved}: not the weights of the miniature; give last.pt or ema.pt of a run")
+        model.load_state_dict(state, strict=False)  # the tied head is no entry
     fit(exchange, plan, weights, lambda batch: graph.loss_of(weights, batch), tokenizer_folder, run)
 
 
@@ -241,6 +244,14 @@ def start(args: argparse.Namespace, weights: Weights, work: Callable[..., None],
 
     `weights` are those to be trained, for their size.
     """
+    if not 0 <= args.done_before < 1:
+        raise SystemExit(f"--done-before must be from 0 to below 1, not {args.done_before}")
+    if (args.tokens if args.minutes is None else args.minutes) <= 0:
+        raise SystemExit("--minutes or --tokens must be more than 0")
+    if (args.run / "STOP").exists():
+        raise SystemExit(
+            f"{args.run / 'STOP'} lies there from an earlier run: delete it, or name another --run"
+        )
     torch.set_num_threads(1)
     args.run.mkdir(parents=True, exist_ok=True)
     plan = Plan(args.minutes, args.tokens, args.batch_tokens, args.seed, args.save_every, args.done_before)

@@ -8,10 +8,12 @@ longest unused first, when all of them together exceed the limit.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,10 +27,12 @@ from qanat.paths import cache_root
 
 __all__ = ["CachedPack", "PackCache", "cached_packs", "clear_packs", "limit_bytes"]
 
-FORMAT = 1  # raise the number when the layout of packed weights changes
+FORMAT = 2  # raise the number when the layout of packed weights changes
 MANIFEST = "manifest.json"
 LIMIT = "QANAT_CACHE_LIMIT"
 DEFAULT_LIMIT = 40 << 30
+UNFINISHED = "unfinished-"
+DAY = 86_400  # seconds
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -112,7 +116,7 @@ class PackCache:
         self._count = 0
         self._written: list[dict[str, Any]] = []
         self._scratch: Path | None = None
-        self._entries = self._read_manifest()
+        self._entries = self._open()
 
     @property
     def hit(self) -> bool:
@@ -124,17 +128,23 @@ class PackCache:
         index, self._count = self._count, self._count + 1
         if self._entries is not None:
             entry = self._entries[index] if index < len(self._entries) else None
-            if entry is not None and tuple(entry["shape"]) == shape:
-                return self._map(index, list(entry["arrays"]))
+            if entry is not None and entry["shape"] == list(shape):
+                found: Arrays = entry["arrays"]
+                return found
             self._entries = None  # another order of weights: a pack of other sources; pack anew
-        made = make()
+        try:
+            made = make()
+        except BaseException:
+            self._give_up()
+            raise
         self._keep(index, shape, made)
         return made
 
     def seal(self) -> None:
         """All weights were asked for: what was packed takes its name, and old packs make room."""
         if self.hit:
-            os.utime(self.path / MANIFEST)
+            with contextlib.suppress(OSError):
+                os.utime(self.path / MANIFEST)
         if self._scratch is None:
             return
         facts = {**self._facts, "entries": self._written}
@@ -142,31 +152,31 @@ class PackCache:
             (self._scratch / MANIFEST).write_text(json.dumps(facts), encoding="utf-8")
             shutil.rmtree(self.path, ignore_errors=True)
             self._scratch.rename(self.path)
+            self._scratch = None
         except OSError:
-            shutil.rmtree(self._scratch, ignore_errors=True)
-        self._scratch = None
+            self._give_up()
         _make_room(self.path)
 
-    def _read_manifest(self) -> list[dict[str, Any]] | None:
+    def _open(self) -> list[dict[str, Any]] | None:
+        """The entries with their arrays mapped, or None where anything is not as it was written."""
         try:
             facts = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
-            same = all(facts[key] == self._facts[key] for key in ("format", "fingerprint", "weights"))
-            entries: list[dict[str, Any]] = facts["entries"]
-            whole = all(
-                (self.path / file_name(index, name)).stat().st_size == size
-                for index, entry in enumerate(entries)
-                for name, size in entry["arrays"].items()
-            )
-            return entries if same and whole else None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            if not all(entry["shape"] and entry["arrays"] for entry in facts["entries"]):
+                return None
+            if any(facts[key] != self._facts[key] for key in ("format", "fingerprint", "weights")):
+                return None
+            return [
+                {
+                    "shape": entry["shape"],
+                    "arrays": {
+                        name: _mapped(self.path / file_name(index, name), *written)
+                        for name, written in entry["arrays"].items()
+                    },
+                }
+                for index, entry in enumerate(facts["entries"])
+            ]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError):
             return None
-
-    def _map(self, index: int, names: list[str]) -> Arrays:
-        return {
-            # Copy on write: nobody writes, but the kernels are compiled for writable arrays.
-            name: np.asarray(np.load(self.path / file_name(index, name), mmap_mode="c", allow_pickle=False))
-            for name in names
-        }
 
     def _keep(self, index: int, shape: tuple[int, int], made: Arrays) -> None:
         """Write arrays into the scratch folder; without room or rights nothing is kept, and nothing fails."""
@@ -175,27 +185,45 @@ class PackCache:
                 if limit_bytes() == 0:
                     return
                 packs_folder().mkdir(parents=True, exist_ok=True)
-                self._scratch = Path(tempfile.mkdtemp(prefix="unfinished-", dir=packs_folder()))
+                self._scratch = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=packs_folder()))
             if self._scratch is None:
                 return
             needed = sum(array.nbytes for array in made.values())
             if shutil.disk_usage(self._scratch).free < 2 * needed + (1 << 28):
                 raise OSError("the disk is nearly full")
-            sizes = {}
+            arrays = {}
             for name, array in made.items():
                 file = self._scratch / file_name(index, name)
                 np.save(file, array, allow_pickle=False)
-                sizes[name] = file.stat().st_size
-            self._written.append({"shape": list(shape), "arrays": sizes})
+                arrays[name] = (array.dtype.name, list(array.shape), file.stat().st_size)
+            self._written.append({"shape": list(shape), "arrays": arrays})
         except OSError:
-            if self._scratch is not None:
-                shutil.rmtree(self._scratch, ignore_errors=True)
-            self._scratch = None
+            self._give_up()
+
+    def _give_up(self) -> None:
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+        self._scratch = None
+
+
+def _mapped(file: Path, dtype: str, shape: list[int], size: int) -> NDArray[Any]:
+    """A written array, mapped; ValueError if the file is another than the manifest says."""
+    if file.stat().st_size != size:
+        raise ValueError(f"{file}: not {size} bytes")
+    # Copy on write: nobody writes, but the kernels are compiled for writable arrays.
+    array = np.asarray(np.load(file, mmap_mode="c", allow_pickle=False))
+    if (array.dtype.name, list(array.shape)) != (dtype, shape) or not array.flags.c_contiguous:
+        raise ValueError(f"{file}: not {dtype} {shape}")
+    return array
 
 
 def _make_room(newest: Path) -> None:
     """Delete the longest unused packs until the rest fits the limit; the newest stays if it fits alone."""
     left = limit_bytes()
+    for folder in packs_folder().glob(f"{UNFINISHED}*"):
+        with contextlib.suppress(OSError):
+            if folder.stat().st_mtime < time.time() - DAY:  # left by a process that was killed
+                shutil.rmtree(folder, ignore_errors=True)
     for pack in sorted(cached_packs(), key=lambda pack: (pack.path != newest, -pack.last_used)):
         left -= pack.nbytes
         if left < 0:
