@@ -86,11 +86,7 @@ def weather_task(maker: Maker) -> Task:
     """The weather in a city; the answer of the tool comes as JSON or as plain text."""
     city, degrees, sky = maker.city(), maker.rng.randint(-9, 40), maker.choice(words.WEATHER)
     form = maker.rng.random()
-    said = f"It is {sky} in {city} with {degrees} degrees."
-    result = f"{sky} and {degrees}"
-    if form > 0.9:  # a tool that knows no degrees
-        response, said, result = sky, f"It is {sky} in {city}.", sky
-    elif form < 0.5:
+    if form < 0.5:
         response = json.dumps({"city": city, "temperature": degrees, "sky": sky}, ensure_ascii=False)
     elif form < 0.7:
         response = json.dumps({"temperature": degrees, "condition": sky})
@@ -102,7 +98,8 @@ def weather_task(maker: Maker) -> Task:
     if not question.startswith(city):
         question = maker.loosely(question)
     step = ToolStep("I can look up the weather.", "get_weather", {"city": city}, response)
-    return Task(question, f"what is the weather in {city}", step, said, result)
+    said = f"It is {sky} in {city} with {degrees} degrees."
+    return Task(question, f"what is the weather in {city}", step, said, f"{sky} and {degrees}")
 
 
 TASKS = {"calculator": sum_task, "get_weather": weather_task}
