@@ -13,6 +13,7 @@ An embedding that is tied to the head is packed once: `rows` reads single rows b
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -45,7 +46,7 @@ def _up(n: int, unit: int) -> int:
 
 
 @dataclass(frozen=True)
-class Packed:
+class Packed(ABC):
     """What both forms have in common.
 
     Attributes:
@@ -89,8 +90,9 @@ class Packed:
         """The whole matrix as float32 [out_features, in_features]."""
         return self.rows(np.arange(self.out_features))
 
+    @abstractmethod
     def _read(self, ids: NDArray[np.int64], out: F32) -> None:
-        raise NotImplementedError
+        """Rows `ids`, which are in range, as float32 into out [N, in_features]."""
 
 
 @dataclass(frozen=True)
