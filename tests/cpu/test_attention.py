@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from qanat.backends.common.rotary import rotary_angles
 from qanat.backends.cpu import mixers
 from qanat.backends.cpu.state import PAGE, AttentionState, CpuState
 from qanat.backends.cpu.twins import attention as twins
@@ -66,7 +67,7 @@ class Case:
         return [np.ascontiguousarray(joint[:, at : at + n]) for at, n in zip(starts, widths, strict=True)]
 
     def angles(self, batch: Batch) -> np.ndarray:
-        return reference.rotary_angles(batch.rope_positions, self.shape)
+        return rotary_angles(batch.rope_positions, self.shape)
 
     def run(self, joint: np.ndarray, batch: Batch, threads: int = 1) -> np.ndarray:
         angles = self.angles(batch)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qanat.backends.reference.counter_rng import philox4x32, uniform
+from qanat.backends.common.counter_rng import philox4x32, uniform
 
 ONES = 0xFFFFFFFF
 

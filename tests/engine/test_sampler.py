@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from assets import GOLDEN
-from qanat.backends.reference.processors import defined_exp, keep_candidates, process_logits
+from qanat.backends.common.weights import MOST_IDS, UNIT, defined_exp, weigh
+from qanat.backends.reference.processors import keep_candidates, process_logits
 from qanat.backends.reference.sampling import sample
 from qanat.errors import NumericalError, RequestError
 from qanat.model.sampling import SamplingRow
@@ -101,7 +102,7 @@ def test_top_k_keeps_ties_with_the_last() -> None:
 @pytest.mark.parametrize("cut", [{"top_p": 0.0}, {"top_p": 1e-9}, {"min_p": 1.0}, {"top_k": 1}])
 def test_the_top_token_always_stays(cut: dict[str, Any]) -> None:
     kept, weights = keep_candidates(row_of(1, 3, 2), SamplingRow(temperature=1, **cut))
-    assert (kept.tolist(), weights.tolist()) == ([1], [1.0])
+    assert (kept.tolist(), weights.tolist()) == ([1], [UNIT])
 
 
 def test_a_prefix_that_holds_exactly_p_is_enough() -> None:
@@ -159,6 +160,20 @@ def test_defined_exp_is_exp_to_the_last_place() -> None:
     assert np.abs(ours[~normal] - exact[~normal]).max() < 1e-307
     assert ours[0] == 1.0
     assert ours[5] == 0.0
+
+
+def test_weights_are_whole_parts_of_the_largest_and_their_sum_is_exact() -> None:
+    x = row_of(0, -np.log(2), -1, -31.1, -31.3, -1e30, -np.inf)
+    weights = weigh(x, x[0])
+    assert weights.tolist()[:2] == [UNIT, round(UNIT * math.exp(float(x[1])))]
+    assert weights[3] == 1
+    assert not weights[4:].any()
+    assert int(UNIT) * MOST_IDS < 2**63
+
+
+def test_what_weighs_nothing_is_never_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qanat.backends.reference.sampling.uniform", lambda *_: 1 - 2.0**-53)
+    assert one(row_of(-50, 0, -60), SamplingRow(temperature=1)) == 1
 
 
 @pytest.mark.parametrize(

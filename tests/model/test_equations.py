@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from qanat.backends.common.rotary import rotary_angles
 from qanat.backends.reference import attention, delta, elementwise
 from qanat.model.shapes import AttentionShape
 
@@ -79,9 +80,9 @@ def test_conv_window_holds_raw_projections_and_zeros_before_the_start() -> None:
 
 def test_official_mrope_gives_each_axis_its_interleaved_frequencies() -> None:
     positions = np.array([[1], [0], [0]], np.int32)
-    time = attention.rotary_angles(positions, OFFICIAL)[0] != 0
-    height = attention.rotary_angles(np.roll(positions, 1, 0), OFFICIAL)[0] != 0
-    width = attention.rotary_angles(np.roll(positions, 2, 0), OFFICIAL)[0] != 0
+    time = rotary_angles(positions, OFFICIAL)[0] != 0
+    height = rotary_angles(np.roll(positions, 1, 0), OFFICIAL)[0] != 0
+    width = rotary_angles(np.roll(positions, 2, 0), OFFICIAL)[0] != 0
     assert np.flatnonzero(height).tolist() == list(range(1, 32, 3))
     assert np.flatnonzero(width).tolist() == list(range(2, 30, 3))
     assert np.array_equal(time, ~(height | width))
@@ -89,7 +90,7 @@ def test_official_mrope_gives_each_axis_its_interleaved_frequencies() -> None:
 
 def test_rotary_exponent_uses_the_rotary_dims_and_far_positions_turn_right() -> None:
     positions = np.full((3, 1), 200_000, np.int32)
-    angles = attention.rotary_angles(positions, OFFICIAL)[0].astype(np.float64)
+    angles = rotary_angles(positions, OFFICIAL)[0].astype(np.float64)
     exact = 200_000 * 1e7 ** (-2 * np.arange(32) / 64)
     assert np.allclose(angles, exact, rtol=3e-7)
 

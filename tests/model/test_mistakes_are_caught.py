@@ -19,6 +19,7 @@ from assets import ROOT
 REF = "backends/reference/"
 OPS, DELTA, ATTENTION, ELEMENT = (REF + f"{n}.py" for n in ("ops", "delta", "attention", "elementwise"))
 MODEL = "model/text_model.py"
+ROTARY = "backends/common/rotary.py"
 
 MISTAKES: dict[str, tuple[str, str, str]] = {
     "norms multiply by w instead of 1 + w": (OPS, "rms_norm(x, ONE + norm, eps)", "rms_norm(x, norm, eps)"),
@@ -45,11 +46,11 @@ MISTAKES: dict[str, tuple[str, str, str]] = {
         "angles).reshape(n, nh // nkv, nkv, hd).swapaxes(1, 2).copy()\n",
     ),
     "rotary exponent uses head_dim": (
-        ATTENTION,
+        ROTARY,
         "dtype=np.float32) / np.float32(shape.rotary_dim)",
         "dtype=np.float32) / np.float32(shape.head_dim)",
     ),
-    "rotary theta is 1e4": (ATTENTION, "np.float32(shape.rope_theta)", "np.float32(1e4)"),
+    "rotary theta is 1e4": (ROTARY, "np.float32(shape.rope_theta)", "np.float32(1e4)"),
     "rotary pairs are neighbours": (
         ATTENTION,
         "a, b, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]",

@@ -1,8 +1,9 @@
 """Where compiled kernels are kept, so that only the first run ever compiles.
 
 Numba's own cache looks at one source file at a time and would not notice a change in a function that a
-kernel calls. So the folder's name is a digest of every source file of `kernels` and `simd`, of Numba's
-version and of the processor: other sources mean another folder. A few old folders are kept.
+kernel calls. So the folder's name is a digest of every source file of `kernels`, `simd` and `common` (whose
+constants kernels hold), of Numba's version and of the processor: other sources mean another folder. A few
+old folders are kept.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ def kernel_folder() -> Path:
     """The folder for this package's sources on this processor."""
     digest = sha256()
     package = Path(__file__).parent
-    for source in sorted(file for room in ("kernels", "simd") for file in (package / room).glob("*.py")):
-        digest.update(source.relative_to(package).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
+    rooms = (package / "kernels", package / "simd", package.parent / "common")
+    for source in sorted(file for room in rooms for file in room.glob("*.py")):
+        name = source.relative_to(package.parent).as_posix()
+        digest.update(name.encode() + b"\0" + source.read_bytes() + b"\0")
     host = llvmlite.binding.get_host_cpu_name(), llvmlite.binding.get_host_cpu_features().flatten()
     forced = os.environ.get("QANAT_SIMD", "")  # see `simd.features`: other instructions, other code
     digest.update(repr((numba.__version__, llvmlite.__version__, host, forced)).encode())

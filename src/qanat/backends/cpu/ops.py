@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from qanat.backends.common.rotary import rotary_angles
 from qanat.backends.cpu import linear, mixers
 from qanat.backends.cpu.kernels.norm import rms_norm, swiglu
 from qanat.backends.cpu.pack_cache import PackCache
@@ -21,7 +22,6 @@ from qanat.backends.cpu.packing import PackedBf16, PackedInt8, pack
 from qanat.backends.cpu.state import AttentionState, CpuState, DeltaState
 from qanat.backends.cpu.threads import choose_threads, use_threads
 from qanat.backends.cpu.workspace import Workspace
-from qanat.backends.reference.attention import rotary_angles
 from qanat.backends.reference.sampling import sample
 from qanat.model.batch import Batch
 from qanat.model.ops import AttentionWeights, DeltaWeights, HeadOutput

@@ -1,42 +1,23 @@
 """Gated softmax attention with partial rotary positions over paged keys and values (docs/model.md, 4).
 
-Sources: A. Vaswani et al., "Attention Is All You Need" (2017); J. Su et al., "RoFormer" (2021) for rotary
-positions; W. Kwon et al., "Efficient Memory Management for LLM Serving with PagedAttention" (2023).
+Sources: A. Vaswani et al., "Attention Is All You Need" (2017); W. Kwon et al., "Efficient Memory Management
+for LLM Serving with PagedAttention" (2023).
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from qanat.backends.common.rotary import rotary_angles
 from qanat.backends.reference.elementwise import F32, rms_norm, sigmoid, softmax
 from qanat.backends.reference.state import AttentionState
 from qanat.model.batch import Batch
 from qanat.model.ops import AttentionWeights
 from qanat.model.shapes import AttentionShape
 
-__all__ = ["attend", "gated_attention", "rotary_angles", "rotate"]
+__all__ = ["attend", "gated_attention", "rotate"]
 
 Weights = AttentionWeights[F32]
-
-
-def rotary_angles(positions: NDArray[np.int32], shape: AttentionShape) -> F32:
-    """Angles [N, rotary_dim / 2] of every token and frequency.
-
-    positions: [3, N] (time, height, width). Frequency j turns by theta^(-2j/rotary_dim) a position and takes
-    its position from height if j % 3 == 1, from width if j % 3 == 2 (while j is below three times that
-    axis's section), from time otherwise. Text has three equal rows, so the axes make no difference there.
-    """
-    half = shape.rotary_dim // 2
-    # All in float32, as transformers computes them: at position 100,000 one unit in the last place of a
-    # frequency is already 0.006 radians.
-    exponent = np.arange(0, shape.rotary_dim, 2, dtype=np.float32) / np.float32(shape.rotary_dim)
-    frequency = np.float32(1) / np.float32(shape.rope_theta) ** exponent
-    axis = np.zeros(half, np.intp)
-    for which in (1, 2):
-        axis[which : 3 * shape.mrope_section[which] : 3] = which
-    angles: F32 = positions.T[:, axis].astype(np.float32) * frequency
-    return angles
 
 
 def rotate(x: F32, angles: F32) -> F32:

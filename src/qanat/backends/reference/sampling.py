@@ -5,15 +5,15 @@ The token is a pure function of (processed logits, seed, choice index, output in
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from qanat.backends.reference.counter_rng import uniform
+from qanat.backends.common.choices import damaged_logits, nothing_to_choose, with_logprobs
+from qanat.backends.common.counter_rng import uniform
+from qanat.backends.common.weights import MOST_IDS, weigh
 from qanat.backends.reference.processors import keep_candidates, process_logits
-from qanat.errors import NumericalError, RequestError
 from qanat.model.sampling import Choice, SamplingRow
 
 __all__ = ["draw", "sample"]
@@ -27,26 +27,23 @@ def sample(logits: NDArray[np.float32], rows: Sequence[SamplingRow], live_vocab:
     """
     if len(logits) != len(rows):
         raise ValueError(f"{len(logits)} rows of logits, but {len(rows)} sampling rows")
+    if logits.shape[1] > MOST_IDS:
+        raise ValueError(f"{logits.shape[1]} ids: sums of weights hold at most {MOST_IDS}")
     return [_choose(raw, row, live_vocab) for raw, row in zip(logits, rows, strict=True)]
 
 
 def _choose(raw: NDArray[np.float32], row: SamplingRow, live_vocab: int) -> Choice:
     if not np.isfinite(raw).all():
-        raise NumericalError(
-            "the model computed a logit that is not a finite number: its weights are damaged, or a value "
-            "overflowed; check the model folder, or try the backend 'reference' with weights 'f32'"
-        )
+        raise damaged_logits()
     x = process_logits(raw, row, live_vocab)
-    largest = x.max()
-    if not np.isfinite(largest):
-        raise RequestError(
-            "every token is banned, or a penalty, bias or temperature is so extreme that logits overflow; "
-            "loosen logit_bias, repetition_penalty or temperature"
-        )
+    if not np.isfinite(x.max()):
+        raise nothing_to_choose()
     token = int(np.argmax(x)) if row.temperature == 0 else draw(x, row)
     if row.logprobs is None:
         return Choice(token)
-    return _with_logprobs(token, raw, row.logprobs, live_vocab)
+    peak = raw.max()
+    likely = _most_likely(raw[:live_vocab], row.logprobs)
+    return with_logprobs(token, raw, float(peak), int(weigh(raw, peak).sum()), likely)
 
 
 def draw(x: NDArray[np.float32], row: SamplingRow) -> int:
@@ -56,21 +53,13 @@ def draw(x: NDArray[np.float32], row: SamplingRow) -> int:
     exceeds u times the total is the token.
     """
     ids, weights = keep_candidates(x, row)
-    cumulative = np.cumsum(weights)  # one addition after the other, left to right
+    cumulative = np.cumsum(weights)
+    total = int(cumulative[-1])
     u = uniform(row.seed, row.choice_index, row.output_index)
-    position = int(np.searchsorted(cumulative, u * cumulative[-1], side="right"))
-    return int(ids[min(position, len(ids) - 1)])  # u * total may round up to the total itself
+    target = min(int(u * float(total)), total - 1)  # the product may round up to the total itself
+    return int(ids[np.searchsorted(cumulative, target, side="right")])
 
 
-def _with_logprobs(token: int, raw: NDArray[np.float32], count: int, live_vocab: int) -> Choice:
-    """Log probabilities of the raw row: the normaliser runs over all V rows, dead ones included."""
-    peak = float(raw.max())
-    log_total = peak + math.log(float(np.exp(raw.astype(np.float64) - peak).sum()))
-    live = raw[:live_vocab]
-    count = min(count, len(live))
-    ids = np.zeros(0, np.int64)
-    if count:
-        ids = np.flatnonzero(live >= np.partition(live, len(live) - count)[len(live) - count])
-        ids = ids[np.lexsort((ids, -live[ids]))][:count]
-    top = tuple((int(i), float(live[i]) - log_total) for i in ids)
-    return Choice(token, float(raw[token]) - log_total, top)
+def _most_likely(live: NDArray[np.float32], count: int) -> list[int]:
+    """Ids of the `count` largest, largest first, ties by lower id."""
+    return [int(i) for i in np.argsort(-live, kind="stable")[:count]]
