@@ -22,53 +22,58 @@ F32 = NDArray[np.float32]
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
 
 
-def _polynomial(x: F32, coefficients: tuple[float, ...]) -> F32:
-    p = np.full_like(x, coefficients[-1])
-    for c in coefficients[-2::-1]:
-        p = np.float32(c) + x * p
-    return p
+def _constant(value: float, like: F32) -> F32:
+    return np.full_like(like, value)
+
+
+def _exp_factors(x: F32) -> tuple[F32, F32]:
+    """(y, 2^n) whose product is e^x: x = n ln 2 + r, and y = 1 + (r + r^2 P(r))."""
+    x = np.where(x < EXP_LOW, EXP_LOW, x)
+    x = np.where(x > EXP_HIGH, EXP_HIGH, x)
+    shifted = fma(x, _constant(LOG2E, x), _constant(MAGIC, x))
+    n = shifted - MAGIC
+    r = fma(n, _constant(-LN2_HIGH, x), x)
+    r = fma(n, _constant(-LN2_LOW, x), r)
+    c = [_constant(value, x) for value in EXP]
+    r2 = r * r
+    p = fma(c[4], r2, fma(c[3], r, c[2]))
+    p = fma(p, r2, fma(c[1], r, c[0]))
+    power = (shifted.view(np.int32) << 23) + ONE.view(np.int32)
+    return ONE + fma(p, r2, r), power.view(np.float32)
 
 
 def exp(x: F32) -> F32:
-    """e^x: x = n ln 2 + r, then 2^n (1 + r + r^2 P(r)); what two sums round away is added back."""
-    x = np.where(x < EXP_LOW, EXP_LOW, x)
-    x = np.where(x > EXP_HIGH, EXP_HIGH, x)
-    shifted = x * LOG2E + MAGIC
-    n = shifted - MAGIC
-    high, low = x - n * LN2_HIGH, n * LN2_LOW
-    r = high - low
-    lost = (high - r) - low  # what the last subtraction rounded away
-    whole = ONE + r
-    y = whole + ((r - (whole - ONE)) + ((r * r) * _polynomial(r, EXP) + lost))
-    exponent = shifted.view(np.int32) - MAGIC.view(np.int32)
-    half = exponent >> 1
+    """e^x: 0 or infinity where the exponent ends."""
+    y, power = _exp_factors(x)
     with np.errstate(over="ignore", under="ignore"):
-        result: F32 = y * _power_of_two(half) * _power_of_two(exponent - half)
-    return result
-
-
-def _power_of_two(n: NDArray[np.int32]) -> F32:
-    return ((n + 127) << 23).astype(np.int32).view(np.float32)
+        return y * power
 
 
 def log1p_unit(e: F32) -> F32:
     """log(1 + e) = e - s (e - 2 s^2 P(s^2)) with s = e / (2 + e), for e in [0, 1]."""
     s = e / (TWO + e)
     z = s * s
-    result: F32 = e - s * (e - (z + z) * _polynomial(z, ATANH))
+    p = _constant(ATANH[-1], z)
+    for c in ATANH[-2::-1]:
+        p = fma(z, p, _constant(c, z))
+    result: F32 = e - s * (e - (z + z) * p)
     return result
+
+
+def _one_and_exp_of_minus(x: F32) -> F32:
+    """1 + e^-x."""
+    y, power = _exp_factors(-x)
+    return fma(y, power, np.ones_like(x))
 
 
 def sigmoid(x: F32) -> F32:
     """1 / (1 + e^-x)."""
-    e = exp(-np.abs(x))
-    result: F32 = np.where(np.signbit(x), e, ONE) / (ONE + e)
-    return result
+    return ONE / _one_and_exp_of_minus(x)
 
 
 def silu(x: F32) -> F32:
-    """x sigmoid(x)."""
-    return x * sigmoid(x)
+    """x / (1 + e^-x)."""
+    return x / _one_and_exp_of_minus(x)
 
 
 def softplus(x: F32) -> F32:
