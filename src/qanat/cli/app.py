@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from qanat import __version__
 from qanat.cli import invocation
+from qanat.cli.bench import bench
 from qanat.cli.cache import cache
 from qanat.cli.chat import chat
 from qanat.cli.explain import explain
@@ -76,6 +77,7 @@ app.command("render")(render)
 app.command("inspect")(inspect)
 app.command("explain")(explain)
 app.command("verify")(verify)
+app.command("bench")(bench)
 app.command("pull")(pull)
 app.command("list")(list_models)
 app.command("rm")(remove)
