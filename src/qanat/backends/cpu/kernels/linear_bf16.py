@@ -11,10 +11,9 @@ are copied side by side into L2 (rows that lie a power of two apart would evict 
 from __future__ import annotations
 
 import numpy as np
-from numba import prange
-
-from qanat.backends.cpu.kernels.jit import inner, parallel
-from qanat.backends.cpu.kernels.share import add_residual, share
+from qanat.backends.cpu.kernels.jit import inner
+from qanat.backends.cpu.kernels.share import add_residual, pieces, share
+from qanat.backends.cpu.kernels.sync import claim
 from qanat.backends.cpu.simd.features import INSTRUCTION_SET
 from qanat.backends.cpu.simd.memory import load_bf16, store_f32
 from qanat.backends.cpu.simd.tile import add_tiles, fma_tile, load_tile, store_tile, tile_f32
@@ -107,17 +106,18 @@ def panels_bf16(begin, end, quarter, x, ldx, n, inputs, w, size, out, ldo, resid
         add_residual(begin, end, quarter, n, residual, out, ldo)
 
 
-@parallel
-def linear_bf16(x, ldx, n, inputs, w, panels, out, ldo, residual, threads):
-    """out [n, ldo] = x W^T, or residual + x W^T. All arrays are flat.
+@inner
+def linear_bf16(x, ldx, n, inputs, w, panels, out, ldo, residual, sync, instruction, threads):
+    """What one thread can get of out [n, ldo] = x W^T, or residual + x W^T. All arrays are flat.
 
     x: float32, row r at r * ldx. w: uint16 (bfloat16), `panels` packed panels (a multiple of four). out,
     residual: float32 [n, ldo], ldo at least 16 * panels; residual is another array than out, or empty.
+    sync: see `kernels.sync`.
     """
     size, quarter = len(w) // panels, panels // QUARTERS
-    if threads == 1:
-        panels_bf16(0, quarter, quarter, x, ldx, n, inputs, w, size, out, ldo, residual)
-    else:
-        for t in prange(threads):
-            begin, end = share(quarter, threads, t)
-            panels_bf16(begin, end, quarter, x, ldx, n, inputs, w, size, out, ldo, residual)
+    count = pieces(quarter, n, threads)
+    piece = claim(sync, instruction)
+    while piece < count:
+        begin, end = share(quarter, count, piece)
+        panels_bf16(begin, end, quarter, x, ldx, n, inputs, w, size, out, ldo, residual)
+        piece = claim(sync, instruction)

@@ -16,10 +16,9 @@ Layouts: see `qanat.backends.cpu.packing` and `qanat.backends.cpu.kernels.quanti
 from __future__ import annotations
 
 import numpy as np
-from numba import prange
-
-from qanat.backends.cpu.kernels.jit import inner, parallel
-from qanat.backends.cpu.kernels.share import add_residual, share
+from qanat.backends.cpu.kernels.jit import inner
+from qanat.backends.cpu.kernels.share import add_residual, pieces, share
+from qanat.backends.cpu.kernels.sync import claim
 from qanat.backends.cpu.simd.dot import SPREADS, dot4, spread_weights, start_sums, whole_sums
 from qanat.backends.cpu.simd.features import INSTRUCTION_SET
 from qanat.backends.cpu.simd.tile import add_scaled, load_tile, store_tile, tile_f32
@@ -117,18 +116,18 @@ def panels_int8(begin, end, quarter, q, ldq, xs, sums, n, w, ws, groups, out, ld
         add_residual(begin, end, quarter, n, residual, out, ldo)
 
 
-@parallel
-def linear_int8(q, ldq, xs, sums, n, w, ws, groups, out, ldo, residual, threads):
-    """out [n, ldo] = x W^T, or residual + x W^T. All arrays are flat.
+@inner
+def linear_int8(q, ldq, xs, sums, n, w, ws, groups, out, ldo, residual, sync, instruction, threads):
+    """What one thread can get of out [n, ldo] = x W^T, or residual + x W^T. All arrays are flat.
 
     q: activations, row r at r * ldq. xs float32, sums int32: [n, groups]. w int8, ws uint16 (bfloat16):
     packed panels. out, residual: float32 [n, ldo], ldo at least the padded outputs; residual is another
-    array than out, or empty for none.
+    array than out, or empty for none. sync: see `kernels.sync`.
     """
     quarter = len(ws) // (groups * PANEL * QUARTERS)
-    if threads == 1:
-        panels_int8(0, quarter, quarter, q, ldq, xs, sums, n, w, ws, groups, out, ldo, residual)
-    else:
-        for t in prange(threads):
-            begin, end = share(quarter, threads, t)
-            panels_int8(begin, end, quarter, q, ldq, xs, sums, n, w, ws, groups, out, ldo, residual)
+    count = pieces(quarter, n, threads)
+    piece = claim(sync, instruction)
+    while piece < count:
+        begin, end = share(quarter, count, piece)
+        panels_int8(begin, end, quarter, q, ldq, xs, sums, n, w, ws, groups, out, ldo, residual)
+        piece = claim(sync, instruction)

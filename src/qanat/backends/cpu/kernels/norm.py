@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import prange
-
-from qanat.backends.cpu.kernels.jit import inlined, inner, parallel
+from qanat.backends.cpu.kernels.jit import inlined, inner
 from qanat.backends.cpu.kernels.share import share
 from qanat.backends.cpu.simd import lane_sum, load_f32, splat_f32, store_f32, zero_f32
 from qanat.backends.cpu.simd.functions import silu
 from qanat.backends.cpu.simd.tails import load_first, store_first
 
-__all__ = ["rms_norm", "rms_norm_rows", "root_factor", "sum_of_squares", "swiglu"]
+__all__ = ["rms_norm", "root_factor", "sum_of_squares", "swiglu", "swiglu_piece"]
 
-SERIAL = 1 << 15
-"""Elements below which opening a parallel region costs more than it saves."""
 PIECE = 1024
 """Columns of SwiGLU that one task computes."""
 ONE = np.float32(1)
@@ -41,71 +37,55 @@ def root_factor(x, at, n, eps):
 
 
 @inner
-def rms_norm_rows(x, weight, width, eps, out, first, stop):
-    """Rows first .. stop-1 of `rms_norm`."""
+def rms_norm(x, ldx, rows, n, weight, eps, out, thread, threads):
+    """One thread's share of out = x / sqrt(mean(x^2) + eps) * weight, n rows.
+
+    Args:
+        x: float32, flat, row r at r * ldx.
+        rows: int32, which rows of x; if empty, all n.
+        weight: [H] float32, the factor itself: 1 + w has been formed before.
+        eps: float32.
+        out: [n, H] float32, flat.
+    """
+    width = len(weight)
     whole = width - width % 16
+    first, stop = share(n, threads, thread)
     for row in range(first, stop):
-        at = row * width
+        at = (np.int64(rows[row]) if len(rows) else row) * ldx
+        to = row * width
         factor = splat_f32(root_factor(x, at, width, eps))
         for i in range(0, whole, 16):
-            store_f32(out, at + i, load_f32(x, at + i) * factor * load_f32(weight, i))
+            store_f32(out, to + i, load_f32(x, at + i) * factor * load_f32(weight, i))
         if whole < width:
             rest = width - whole
             y = load_first(x, at + whole, rest) * factor * load_first(weight, whole, rest)
-            store_first(out, at + whole, y, rest)
-
-
-@parallel
-def rms_norm(x, weight, eps, out, threads):
-    """out = x / sqrt(mean(x^2) + eps) * weight.
-
-    Args:
-        x, out: [N, H] float32, flat; they may be the same array.
-        weight: [H] float32, the factor itself: 1 + w has been formed before.
-        eps: float32.
-    """
-    width = len(weight)
-    rows = len(x) // width
-    if len(x) < SERIAL or threads == 1:
-        rms_norm_rows(x, weight, width, eps, out, 0, rows)
-    else:
-        for thread in prange(threads):
-            first, stop = share(rows, threads, thread)
-            rms_norm_rows(x, weight, width, eps, out, first, stop)
+            store_first(out, to + whole, y, rest)
 
 
 @inner
-def _swiglu_pieces(joint, stride, up, width, out, first, stop):
-    pieces = (width + PIECE - 1) // PIECE
-    for task in range(first, stop):
-        row, start = task // pieces, task % pieces * PIECE
-        n = min(PIECE, width - start)
-        at, to = row * stride + start, row * width + start
-        whole = n - n % 16
-        for i in range(0, whole, 16):
-            store_f32(out, to + i, silu(load_f32(joint, at + i)) * load_f32(joint, at + up + i))
-        if whole < n:
-            gate, other = (
-                load_first(joint, at + whole, n - whole),
-                load_first(joint, at + up + whole, n - whole),
-            )
-            store_first(out, to + whole, silu(gate) * other, n - whole)
+def swiglu_piece(joint, at, up, n, out, to):
+    """silu(gate) * up of n columns: the gate is at `at`, the other factor `up` columns behind it."""
+    whole = n - n % 16
+    for i in range(0, whole, 16):
+        store_f32(out, to + i, silu(load_f32(joint, at + i)) * load_f32(joint, at + up + i))
+    if whole < n:
+        rest = n - whole
+        y = silu(load_first(joint, at + whole, rest)) * load_first(joint, at + up + whole, rest)
+        store_first(out, to + whole, y, rest)
 
 
-@parallel
-def swiglu(joint, stride, up, width, out, threads):
-    """out = silu(gate) * up, both parts of the joint output of one linear layer.
+@inner
+def swiglu(joint, stride, up, n, width, out, thread, threads):
+    """One thread's share of out = silu(gate) * up, both parts of the joint output of one linear layer.
 
     Args:
-        joint: [N, stride] float32, flat; the gate is at column 0, the other factor at column `up`.
+        joint: [n, stride] float32, flat; the gate is at column 0, the other factor at column `up`.
         width: columns of either part.
-        out: [N, width] float32, flat.
+        out: [n, width] float32, flat.
     """
-    rows = len(out) // width
-    tasks = rows * ((width + PIECE - 1) // PIECE)
-    if len(out) < SERIAL // 8 or threads == 1:
-        _swiglu_pieces(joint, stride, up, width, out, 0, tasks)
-    else:
-        for thread in prange(threads):
-            first, stop = share(tasks, threads, thread)
-            _swiglu_pieces(joint, stride, up, width, out, first, stop)
+    pieces = (width + PIECE - 1) // PIECE
+    first, stop = share(n * pieces, threads, thread)
+    for task in range(first, stop):
+        row, start = task // pieces, task % pieces * PIECE
+        count = min(PIECE, width - start)
+        swiglu_piece(joint, row * stride + start, up, count, out, row * width + start)

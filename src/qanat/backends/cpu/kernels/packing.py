@@ -6,9 +6,8 @@ Layouts and meaning: `qanat.backends.cpu.packing`. Rows come as float32 [panels 
 from __future__ import annotations
 
 import numpy as np
-from numba import prange
 
-from qanat.backends.cpu.kernels.jit import entry, inner, parallel
+from qanat.backends.cpu.kernels.jit import entry, inner
 from qanat.backends.cpu.kernels.share import share
 from qanat.backends.cpu.simd.arithmetic import as_i32, lane_max_i32, max_i32, round_to_i32
 from qanat.backends.cpu.simd.memory import load_f32, splat_f32, splat_i32, store_i32
@@ -62,53 +61,55 @@ def _int8_panels(begin, end, x, ld, data, scales, first):
     return True
 
 
-@parallel
-def pack_int8(x, panels, ld, data, scales, first, threads):
-    """Quantise and pack `panels` panels from panel `first` on; False if a weight is not finite."""
-    finite = np.empty(threads, np.bool_)
-    for t in prange(threads):
-        begin, end = share(panels, threads, t)
-        finite[t] = _int8_panels(begin, end, x, ld, data, scales, first)
-    return finite.all()
+@entry
+def pack_int8(thread, threads, x, panels, ld, data, scales, first, finite):
+    """One thread's share of `panels` panels from panel `first` on, quantised.
 
-
-@parallel
-def pack_bf16(x, panels, ld, data, first, threads):
-    """Round to bfloat16 (nearest, ties to even; NaN stays NaN) and pack `panels` panels from `first` on."""
-    bits = x.view(np.int32)
-    for t in prange(threads):
-        begin, end = share(panels, threads, t)
-        for p in range(begin, end):
-            for i in range(ld):
-                for r in range(PANEL):
-                    word = np.int64(bits[(p * PANEL + r) * ld + i]) & 0xFFFFFFFF
-                    if (word & 0x7FFFFFFF) > INFINITY:
-                        word |= 0x400000
-                    else:
-                        word += 0x7FFF + ((word >> 16) & 1)
-                    data[((first + p) * ld + i) * PANEL + r] = word >> 16
+    finite [threads] becomes False at this thread's place if a weight is not finite.
+    """
+    begin, end = share(panels, threads, thread)
+    finite[thread] = _int8_panels(begin, end, x, ld, data, scales, first)
 
 
 @entry
-def rows_int8(ids, data, scales, groups, inputs, out):
-    """Row ids[n] of the packed matrix to out[n, :inputs], times its scales (exact in float32)."""
+def pack_bf16(thread, threads, x, panels, ld, data, first):
+    """One thread's share of `panels` panels from `first` on, rounded (nearest, ties to even; NaN stays)."""
+    bits = x.view(np.int32)
+    begin, end = share(panels, threads, thread)
+    for p in range(begin, end):
+        for i in range(ld):
+            for r in range(PANEL):
+                word = np.int64(bits[(p * PANEL + r) * ld + i]) & 0xFFFFFFFF
+                if (word & 0x7FFFFFFF) > INFINITY:
+                    word |= 0x400000
+                else:
+                    word += 0x7FFF + ((word >> 16) & 1)
+                data[((first + p) * ld + i) * PANEL + r] = word >> 16
+
+
+@entry
+def rows_int8(ids, data, scales, groups, inputs, out, ldo, first, stop):
+    """Rows ids[first] .. ids[stop - 1] of the packed matrix to out (flat, n at n * ldo), times their scales.
+
+    Exact in float32.
+    """
     scale = np.empty(1, np.uint32)
-    for n in range(len(ids)):
-        panel, lane = ids[n] // PANEL, ids[n] % PANEL
+    for n in range(first, stop):
+        panel, lane = np.int64(ids[n]) // PANEL, np.int64(ids[n]) % PANEL
         for g in range(groups):
             group = panel * groups + g
             scale[0] = np.uint32(scales[group * PANEL + lane]) << np.uint32(16)
             factor = scale.view(np.float32)[0]
             for i in range(min(GROUP, inputs - g * GROUP)):
                 q = data[(group * (GROUP // 4) + i // 4) * PANEL * 4 + lane * 4 + i % 4]
-                out[n, g * GROUP + i] = np.float32(q) * factor
+                out[n * ldo + g * GROUP + i] = np.float32(q) * factor
 
 
 @entry
-def rows_bf16(ids, data, in_padded, inputs, out):
-    """Row ids[n] of the packed matrix to out[n, :inputs] (exact)."""
+def rows_bf16(ids, data, in_padded, inputs, out, ldo, first, stop):
+    """Rows ids[first] .. ids[stop - 1] of the packed matrix to out (flat, n at n * ldo). Exact."""
     bits = out.view(np.uint32)
-    for n in range(len(ids)):
-        panel, lane = ids[n] // PANEL, ids[n] % PANEL
+    for n in range(first, stop):
+        panel, lane = np.int64(ids[n]) // PANEL, np.int64(ids[n]) % PANEL
         for i in range(inputs):
-            bits[n, i] = np.uint32(data[(panel * in_padded + i) * PANEL + lane]) << np.uint32(16)
+            bits[n * ldo + i] = np.uint32(data[(panel * in_padded + i) * PANEL + lane]) << np.uint32(16)

@@ -12,10 +12,9 @@ Layout: q [N, ldq] as `qanat.backends.cpu.simd.dot` wants it, scales float32 [N,
 from __future__ import annotations
 
 import numpy as np
-from numba import prange
 
-from qanat.backends.cpu.kernels.jit import inner, parallel
-from qanat.backends.cpu.kernels.norm import root_factor
+from qanat.backends.cpu.kernels.jit import inner
+from qanat.backends.cpu.kernels.norm import root_factor, swiglu_piece
 from qanat.backends.cpu.kernels.share import share
 from qanat.backends.cpu.simd.arithmetic import (
     as_i32,
@@ -30,12 +29,13 @@ from qanat.backends.cpu.simd.arithmetic import (
 from qanat.backends.cpu.simd.dot import store_activations
 from qanat.backends.cpu.simd.memory import load_f32, splat_f32, splat_i32
 
-__all__ = ["norm_quantise", "quantise_row"]
+__all__ = ["quantise", "quantise_row", "swiglu_quantise"]
 
 GROUP = 32
 LANES = 16
 LEAST = np.float32(2.0**-119)  # below this 127 / a would overflow
-SERIAL = 4  # rows below which a parallel region costs more than it saves
+PIECE = 512
+"""Numbers that one task quantises."""
 MOST = np.float32(127)
 PER_MOST = np.float32(1 / 127)
 
@@ -65,31 +65,44 @@ def _rounded(x, inverse):
 
 
 @inner
-def _share(begin, end, x, ldx, inputs, weight, eps, q, ldq, scales, sums):
-    groups = (inputs + GROUP - 1) // GROUP
-    if len(weight) == 0 and inputs == groups * GROUP:
-        for r in range(begin, end):
-            quantise_row(x, r * ldx, groups, q, r * ldq, scales, sums, r * groups)
-        return
-    row = np.zeros(groups * GROUP, np.float32)
-    for r in range(begin, end):
-        at = r * ldx
-        if len(weight):
-            factor = root_factor(x, at, inputs, eps)
-            for i in range(inputs):
-                row[i] = x[at + i] * factor * weight[i]
+def quantise(x, ldx, n, inputs, gain, eps, q, ldq, scales, sums, thread, threads):
+    """One thread's share of n rows of x (flat, row r at r * ldx), after RMSNorm unless `gain` is empty.
+
+    A row is cut into pieces, so that threads share even a single one; each computes its norm for itself.
+    """
+    groups, pieces = (inputs + GROUP - 1) // GROUP, (inputs + PIECE - 1) // PIECE
+    first, stop = share(n * pieces, threads, thread)
+    piece, last, factor = np.empty(PIECE, np.float32), -1, np.float32(1)
+    for task in range(first, stop):
+        r, start = task // pieces, task % pieces * PIECE
+        at, count = r * ldx + start, min(PIECE, inputs - start)
+        if len(gain):
+            if r != last:
+                factor, last = root_factor(x, r * ldx, inputs, eps), r
+            for i in range(count):
+                piece[i] = x[at + i] * factor * gain[start + i]
         else:
-            for i in range(inputs):
-                row[i] = x[at + i]
-        quantise_row(row, 0, groups, q, r * ldq, scales, sums, r * groups)
+            for i in range(count):
+                piece[i] = x[at + i]
+        _quantise_piece(piece, count, q, r * ldq + start, scales, sums, r * groups + start // GROUP)
 
 
-@parallel
-def norm_quantise(x, ldx, n, inputs, weight, eps, q, ldq, scales, sums, threads):
-    """Quantise n rows of x (flat, row r at r * ldx), after RMSNorm unless `weight` (its gain) is empty."""
-    if threads == 1 or n < SERIAL:
-        _share(0, n, x, ldx, inputs, weight, eps, q, ldq, scales, sums)
-    else:
-        for t in prange(threads):
-            begin, end = share(n, threads, t)
-            _share(begin, end, x, ldx, inputs, weight, eps, q, ldq, scales, sums)
+@inner
+def swiglu_quantise(joint, stride, up, n, width, q, ldq, scales, sums, thread, threads):
+    """One thread's share of silu(gate) * up (see `kernels.norm`), quantised and not written anywhere else."""
+    groups, pieces = (width + GROUP - 1) // GROUP, (width + PIECE - 1) // PIECE
+    first, stop = share(n * pieces, threads, thread)
+    piece = np.empty(PIECE, np.float32)
+    for task in range(first, stop):
+        r, start = task // pieces, task % pieces * PIECE
+        count = min(PIECE, width - start)
+        swiglu_piece(joint, r * stride + start, up, count, piece, 0)
+        _quantise_piece(piece, count, q, r * ldq + start, scales, sums, r * groups + start // GROUP)
+
+
+@inner
+def _quantise_piece(piece, count, q, q_at, scales, sums, s_at):
+    groups = (count + GROUP - 1) // GROUP
+    for i in range(count, groups * GROUP):
+        piece[i] = 0
+    quantise_row(piece, 0, groups, q, q_at, scales, sums, s_at)

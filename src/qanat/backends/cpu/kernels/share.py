@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from qanat.backends.cpu.kernels.jit import inner
+from qanat.backends.cpu.kernels.jit import inlined, inner
 from qanat.backends.cpu.simd.memory import load_f32, store_f32
 from qanat.backends.cpu.simd.types import LANES
 
-__all__ = ["add_residual", "share"]
+__all__ = ["add_residual", "pieces", "share"]
 
 
 @inner
 def share(items: int, threads: int, thread: int) -> tuple[int, int]:
     """First item of `thread` and the first after it; shares differ by at most one."""
     return items * thread // threads, items * (thread + 1) // threads
+
+
+@inlined
+def pieces(items, rows, threads):
+    """Into how many pieces a linear layer's panels are cut for threads to take one after the other.
+
+    Threads that are held up take fewer. Many rows make a piece long enough by itself.
+    """
+    return min(items, threads * (16 if rows < 16 else 6)) if threads > 1 else min(items, 1)
 
 
 @inner
