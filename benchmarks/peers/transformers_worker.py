@@ -21,6 +21,7 @@ class Transformers:
         torch.set_num_threads(self.threads)
         torch.set_grad_enabled(False)
         transformers.utils.logging.disable_progress_bar()
+        transformers.utils.logging.set_verbosity_error()
         self.torch, self.cache_class = torch, transformers.DynamicCache
         self.model = transformers.AutoModelForCausalLM.from_pretrained(self.path, dtype=torch.bfloat16).eval()
         size = sum(p.numel() * p.element_size() for p in self.model.parameters())
@@ -48,7 +49,7 @@ class Transformers:
             self._compute(self.token)
 
     def _compute(self, ids: Any) -> None:
-        out = self.model(input_ids=ids, past_key_values=self.cache, use_cache=True, logits_to_keep=1)
+        out = self.model(input_ids=ids, cache=self.cache, use_cache=True, logits_to_keep=1)
         self.token = out.logits[:, -1:].argmax(-1)
 
 
