@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from qanat.backends.common.rotary import rotary_angles
 from qanat.backends.cpu import linear, mixers
+from qanat.backends.cpu.delta_mixer import DeltaMixer, delta_constants
 from qanat.backends.cpu.kernels.norm import rms_norm, swiglu
 from qanat.backends.cpu.pack_cache import PackCache
 from qanat.backends.cpu.packing import PackedBf16, PackedInt8, pack
@@ -63,6 +64,7 @@ class CpuOps:
         use_threads(self.threads)
         self._cache = pack
         self._work = Workspace()
+        self._delta = DeltaMixer(self._work, self.threads)
         self._quantised: dict[int, linear.Quantised] = {}
         self._derived: dict[int, tuple[Any, Any]] = {}
         self._angles: tuple[Batch, F32, F32] | None = None
@@ -130,12 +132,12 @@ class CpuOps:
         state: CpuState,
         layer: int,
     ) -> F32:
-        """See `qanat.backends.cpu.mixers`."""
+        """See `qanat.backends.cpu.delta_mixer`."""
         own = state.layers[layer]
         assert isinstance(own, DeltaState)
-        columns = mixers.DeltaColumns(qkv.start, z.start, b.start, a.start)
-        weights = self._once(w, lambda: DeltaWeights(_contiguous(w.conv.T), w.a_log, w.dt_bias, w.norm))
-        return mixers.gated_delta(qkv.joint, columns, weights, shape, batch, own, self._work, self.threads)
+        columns = qkv.start, z.start, b.start, a.start
+        constants = self._once(w, lambda: delta_constants(w))
+        return self._delta(qkv.joint, columns, constants, shape, batch, own)
 
     def gated_attention(
         self,
