@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from qanat.backends.common.rotary import rotary_angles
 from qanat.backends.cpu.kernels import attention as attention_kernels
 from qanat.backends.cpu.state import AttentionState
 from qanat.backends.cpu.workspace import Workspace
@@ -14,11 +15,9 @@ from qanat.model.batch import Batch
 from qanat.model.ops import AttentionWeights
 from qanat.model.shapes import AttentionShape
 
-__all__ = ["AttentionColumns", "gated_attention"]
+__all__ = ["AttentionColumns", "AttentionStep", "gated_attention"]
 
 F32 = NDArray[np.float32]
-SERIAL_ROWS = 4
-"""Rows whose norms and rotations cost less than opening a parallel region."""
 
 
 @dataclass(frozen=True)
@@ -30,14 +29,43 @@ class AttentionColumns:
     v: int
 
 
+@dataclass(frozen=True)
+class AttentionStep:
+    """What the attention layers of one step have in common: rotary angles, and how the work is cut."""
+
+    shape: AttentionShape
+    columns: AttentionColumns
+    stride: int  # of the joint output
+    batch: Batch
+    cos: F32  # of the angles [N, rotary_dim / 2], flat
+    sin: F32
+    sizes: NDArray[np.int64]
+    plan: NDArray[np.int64]
+    floats: int  # that the kernel works with
+    shared: bool  # whether some threads have parts of one row
+
+    @staticmethod
+    def of(
+        shape: AttentionShape, columns: AttentionColumns, stride: int, batch: Batch, threads: int
+    ) -> AttentionStep:
+        """Plan a step for `threads` shares; no result depends on their number."""
+        angles = rotary_angles(batch.rope_positions, shape).reshape(-1)
+        parts = (shape.heads, shape.kv_heads, shape.head_dim, shape.rotary_dim, stride)
+        sizes = np.array([*parts, columns.q, columns.k, columns.v], np.int64)
+        plan, floats, shared = attention_kernels.plan_attention(sizes, batch.starts, batch.cache_len, threads)
+        cos, sin = np.cos(angles), np.sin(angles)
+        return AttentionStep(shape, columns, stride, batch, cos, sin, sizes, plan, floats, shared)
+
+    def fits(self, shape: AttentionShape, columns: AttentionColumns, stride: int, batch: Batch) -> bool:
+        """Whether it is the step of this layer and batch."""
+        same = batch is self.batch and stride == self.stride
+        return same and columns == self.columns and (shape is self.shape or shape == self.shape)
+
+
 def gated_attention(
     joint: F32,
-    columns: AttentionColumns,
     w: AttentionWeights[F32],
-    cos: F32,
-    sin: F32,
-    shape: AttentionShape,
-    batch: Batch,
+    step: AttentionStep,
     state: AttentionState,
     work: Workspace,
     threads: int,
@@ -47,54 +75,34 @@ def gated_attention(
     Args:
         joint: [N, stride] float32, contiguous.
         w: the norms' factors themselves, 1 + w.
-        cos, sin: [N, rotary_dim / 2] of the rotary angles.
+        step: made for this shape, batch and number of threads.
         state: keys and values are added to its pages.
         threads: how many shares the work is cut into; no result depends on it.
 
     Returns:
         [N, nh * head_dim], gated, ready for the output projection.
     """
-    sizes = np.array(
-        [
-            shape.heads,
-            shape.kv_heads,
-            shape.head_dim,
-            shape.rotary_dim,
-            joint.shape[1],
-            columns.q,
-            columns.k,
-            columns.v,
-        ],
-        np.int64,
-    )
+    shape, batch = step.shape, step.batch
     out = np.empty((len(joint), shape.heads * shape.head_dim), np.float32)
-    plan, size, shared = attention_kernels.plan_attention(sizes, batch.starts, batch.cache_len, threads)
     args = (
         joint.reshape(-1),
-        sizes,
+        step.sizes,
         np.float32(shape.eps),
         w.q_norm,
         w.k_norm,
-        cos.reshape(-1),
-        sin.reshape(-1),
+        step.cos,
+        step.sin,
         batch.starts,
         batch.cache_len,
         batch.page_table,
         state.keys.reshape(-1),
         state.values.reshape(-1),
-        plan,
-        work.floats(size),
+        step.plan,
+        work.floats(step.floats),
         out.reshape(-1),
     )
-    prepare, attend, merge = attention_kernels.PREPARE, attention_kernels.ATTEND, attention_kernels.MERGE
-    if threads == 1 or len(joint) <= SERIAL_ROWS:
-        attention_kernels.gated_attention(*args, prepare, 0, 1)
-    else:
-        attention_kernels.gated_attention_threads(*args, prepare, threads)
     if threads == 1:
-        attention_kernels.gated_attention(*args, attend, 0, 1)
+        attention_kernels.gated_attention(*args, attention_kernels.EVERYTHING, 0, 1)
     else:
-        attention_kernels.gated_attention_threads(*args, attend, threads)
-    if shared:
-        attention_kernels.gated_attention_threads(*args, merge, threads)
+        attention_kernels.gated_attention_threads(*args, step.shared, threads)
     return out

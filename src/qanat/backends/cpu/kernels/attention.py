@@ -1,9 +1,9 @@
 """The gated-attention mixer for a ragged batch over paged keys and values (docs/model.md, 4).
 
 Work is cut into groups, a few rows of one sequence that end in the same page, with the query heads of one key
-head, and each group into units of eight pages. Threads take contiguous shares of equal cost. Where there are many groups each
-belongs to one thread; where there are few, a group's units are shared, their partial results kept and merged
-in order.
+head, and each group into units of eight pages. Threads take contiguous shares of equal cost. Where there are
+many groups each belongs to one thread; where there are few, a group's units are shared, their partial results
+kept and merged in order.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ from qanat.backends.cpu.kernels.jit import entry, inlined, inner, parallel
 from qanat.backends.cpu.kernels.share import share
 from qanat.backends.cpu.simd import splat_f32, store_f32, zero_f32
 
-__all__ = ["ATTEND", "MERGE", "PREPARE", "gated_attention", "gated_attention_threads", "plan_attention"]
+__all__ = ["EVERYTHING", "gated_attention", "gated_attention_threads", "plan_attention"]
 
-PREPARE, ATTEND, MERGE = range(3)
+PREPARE, ATTEND, MERGE, EVERYTHING = range(4)
+SERIAL_ROWS = 4
+"""Rows whose norms and rotations cost less than opening a parallel region."""
 
 QUERIES = 64
 """Queries of a group: what reads a page together."""
@@ -295,29 +297,37 @@ def gated_attention(
         plan, work: what `plan_attention` answered, and a buffer of that size.
         out: [N, nh * head_dim].
         phase: PREPARE, ATTEND and, if groups are shared, MERGE; each begun when all threads have ended the
-            one before.
+            one before. EVERYTHING for the only thread.
     """
     at = thread * _scratch(sizes)
-    if phase == PREPARE:
+    if phase in (PREPARE, EVERYTHING):
         first, stop = share(len(out) // (sizes[0] * sizes[2]), threads, thread)
         _prepare(
             joint, sizes, eps, q_norm, k_norm, cos, sin, starts, cache_len, pages, keys, values, work, at,
             out, first, stop,
         )  # fmt: skip
-    elif phase == ATTEND:
+    if phase in (ATTEND, EVERYTHING):
         _attend(joint, sizes, plan, pages, keys, values, work, at, out, thread, threads)
-    else:
+    if phase == MERGE:
         _merge_share(joint, sizes, plan, values, work, at, out, thread, threads)
 
 
 @parallel
 def gated_attention_threads(
     joint, sizes, eps, q_norm, k_norm, cos, sin, starts, cache_len, pages, keys, values, plan, work, out,
-    phase, threads,
+    shared, threads,
 ):  # fmt: skip
-    """One phase of `gated_attention` on all threads."""
-    for thread in prange(threads):
+    """`gated_attention` on several threads; `shared` is what `plan_attention` answered."""
+    begin = PREPARE
+    if len(out) <= SERIAL_ROWS * sizes[0] * sizes[2]:
         gated_attention(
             joint, sizes, eps, q_norm, k_norm, cos, sin, starts, cache_len, pages, keys, values, plan, work,
-            out, phase, np.int64(thread), threads,
+            out, PREPARE, 0, 1,
         )  # fmt: skip
+        begin = ATTEND
+    for phase in range(begin, MERGE + 1 if shared else MERGE):
+        for thread in prange(threads):
+            gated_attention(
+                joint, sizes, eps, q_norm, k_norm, cos, sin, starts, cache_len, pages, keys, values, plan,
+                work, out, phase, np.int64(thread), threads,
+            )  # fmt: skip
