@@ -3,10 +3,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PARITY := .venv-parity/bin
+PEERS := .venv-peers/bin
+LLAMA := 0.3.36
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test proof parity parity-env stages goldens lint format bench clean
+.PHONY: help demo test proof parity parity-env stages goldens lint format bench peers clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -46,11 +48,14 @@ format: .venv/.dev  ## Rewrite the sources in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: .venv/.dev  ## Measure: tokenizer MB/s, prefill and decode tok/s beside the memory bandwidth they use
-	$(BIN)/python benchmarks/run.py
+bench: .venv/.dev  ## Measure: prompt, decoding, memory and start beside the machine's ceilings; tokenizer MB/s
+	$(BIN)/qanat bench
+	$(BIN)/python benchmarks/tokenizer.py
+
+peers: .venv-peers/.ready .venv-parity/.ready .venv/.dev  ## Build llama.cpp, so that benchmarks/compare.py can compare
 
 clean:  ## Remove environments and caches of this folder
-	rm -rf .venv .venv-parity .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-parity .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 .venv/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -75,4 +80,17 @@ clean:  ## Remove environments and caches of this folder
 	@$(PYTHON) -m venv .venv-parity
 	@$(PARITY)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
 	@$(PARITY)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,parity]'
+	@touch $@
+
+# The source stays in build/peers: its converter makes the files that llama.cpp reads.
+.venv-peers/.ready:
+	@echo "Building llama.cpp for this processor into .venv-peers (minutes; needs a C++ compiler)" >&2
+	@mkdir -p build/peers
+	@$(PYTHON) -m venv .venv-peers
+	@test -e build/peers/llama_cpp_python-$(LLAMA).tar.gz || \
+	  $(PEERS)/python -m pip download --quiet --disable-pip-version-check --no-deps \
+	    --no-binary llama-cpp-python --dest build/peers llama-cpp-python==$(LLAMA)
+	@tar -xzf build/peers/llama_cpp_python-$(LLAMA).tar.gz -C build/peers
+	@$(PEERS)/python -m pip install --quiet --disable-pip-version-check \
+	  --no-binary llama-cpp-python build/peers/llama_cpp_python-$(LLAMA).tar.gz
 	@touch $@

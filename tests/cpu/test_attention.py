@@ -70,14 +70,11 @@ class Case:
         return rotary_angles(batch.rope_positions, self.shape)
 
     def run(self, joint: np.ndarray, batch: Batch, threads: int = 1) -> np.ndarray:
-        angles = self.angles(batch)
         columns = mixers.AttentionColumns(*self.columns()[0])
         work = Workspace()
         work.floats(1 << 20)[:] = np.nan
-        cos, sin = np.cos(angles), np.sin(angles)
-        return mixers.gated_attention(
-            joint, columns, self.w, cos, sin, self.shape, batch, self.state, work, threads
-        )
+        step = mixers.AttentionStep.of(self.shape, columns, joint.shape[1], batch, threads)
+        return mixers.gated_attention(joint, self.w, step, self.state, work, threads)
 
     def kept(self, table: np.ndarray, tokens: int) -> bytes:
         """Keys and values of the first tokens of a sequence."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from qanat.backends.cpu import mixers
+from qanat.backends.cpu.delta_mixer import DeltaMixer, delta_constants
 from qanat.backends.cpu.state import DeltaState
 from qanat.backends.cpu.twins import delta as twins
 from qanat.backends.cpu.workspace import Workspace
@@ -73,13 +73,12 @@ class Case:
         return [joint[:, at : at + n] for at, n in zip(self.columns()[0], self.widths(), strict=True)]
 
     def run(self, joint: np.ndarray, lengths: list[int], src: list[int], dst: list[int], threads: int = 1):  # type: ignore[no-untyped-def]
-        w = DeltaWeights(np.ascontiguousarray(self.w.conv.T), self.w.a_log, self.w.dt_bias, self.w.norm)
-        columns = mixers.DeltaColumns(*self.columns()[0])
         work = Workspace()
         work.floats(1 << 18)[:] = np.nan
-        return mixers.gated_delta(
-            joint, columns, w, self.shape, batch_of(lengths, src, dst), self.state, work, threads
-        )
+        qkv, z, b, a = self.columns()[0]
+        mixer = DeltaMixer(work, threads)
+        batch = batch_of(lengths, src, dst)
+        return mixer(joint, (qkv, z, b, a), delta_constants(self.w), self.shape, batch, self.state)
 
     def left(self, slot: int) -> bytes:
         return self.state.conv_window[slot].tobytes() + self.state.recurrent[slot].tobytes()

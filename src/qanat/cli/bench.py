@@ -68,7 +68,7 @@ def _print(report: Report) -> None:
         f"{report.model}, {report.weights}, threads {report.threads}, {ceilings.instruction_set}; "
         f"medians of {report.rounds}"
     )
-    print(f"{'':<34}{'tok/s':>10}{'GB/s':>9}{'Gop/s':>9}{'of the ceiling':>16}")
+    print(f"{'':<34}{'tok/s':>10}{'GB/s':>9}{'Gop/s':>9}{'of the ceiling':>16}{'to decode':>11}")
     label = f"prompt of {prompt.tokens} tokens"
     print(
         f"{label:<34}{prompt.tokens_per_second:>10.1f}{'':>9}{prompt.gop_per_second:>9.1f}"
@@ -78,6 +78,7 @@ def _print(report: Report) -> None:
         print(
             f"{_label(row):<34}{row.tokens_per_second:>10.1f}{row.gb_per_second:>9.2f}{'':>9}"
             f"{row.share_of_ceiling:>16.0%}"
+            f"{row.tokens_per_second / report.decode.tokens_per_second:>11.2f}"
         )
     for threads, read in ceilings.read_gb_s.items():
         label = f"ceilings, {threads} thread{'s' * (threads > 1)}: int8, float32"

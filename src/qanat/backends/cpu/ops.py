@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qanat.backends.common.rotary import rotary_angles
 from qanat.backends.cpu import linear, mixers
+from qanat.backends.cpu.delta_mixer import DeltaMixer, delta_constants
 from qanat.backends.cpu.kernels.norm import rms_norm, swiglu
 from qanat.backends.cpu.pack_cache import PackCache
 from qanat.backends.cpu.packing import PackedBf16, PackedInt8, pack
@@ -63,9 +63,10 @@ class CpuOps:
         use_threads(self.threads)
         self._cache = pack
         self._work = Workspace()
+        self._delta = DeltaMixer(self._work, self.threads)
         self._quantised: dict[int, linear.Quantised] = {}
         self._derived: dict[int, tuple[Any, Any]] = {}
-        self._angles: tuple[Batch, F32, F32] | None = None
+        self._step: mixers.AttentionStep | None = None
 
     # -- weights and state -----------------------------------------------------------------------------
 
@@ -130,12 +131,12 @@ class CpuOps:
         state: CpuState,
         layer: int,
     ) -> F32:
-        """See `qanat.backends.cpu.mixers`."""
+        """See `qanat.backends.cpu.delta_mixer`."""
         own = state.layers[layer]
         assert isinstance(own, DeltaState)
-        columns = mixers.DeltaColumns(qkv.start, z.start, b.start, a.start)
-        weights = self._once(w, lambda: DeltaWeights(_contiguous(w.conv.T), w.a_log, w.dt_bias, w.norm))
-        return mixers.gated_delta(qkv.joint, columns, weights, shape, batch, own, self._work, self.threads)
+        columns = qkv.start, z.start, b.start, a.start
+        constants = self._once(w, lambda: delta_constants(w))
+        return self._delta(qkv.joint, columns, constants, shape, batch, own)
 
     def gated_attention(
         self,
@@ -153,10 +154,11 @@ class CpuOps:
         assert isinstance(own, AttentionState)
         columns = mixers.AttentionColumns(qg.start, k.start, v.start)
         weights = self._once(w, lambda: AttentionWeights(ONE + w.q_norm, ONE + w.k_norm))
-        cos, sin = self._rotation(batch, shape)
-        return mixers.gated_attention(
-            qg.joint, columns, weights, cos, sin, shape, batch, own, self._work, self.threads
-        )
+        stride = qg.joint.shape[1]
+        step = self._step
+        if step is None or not step.fits(shape, columns, stride, batch):
+            step = self._step = mixers.AttentionStep.of(shape, columns, stride, batch, self.threads)
+        return mixers.gated_attention(qg.joint, weights, step, own, self._work, self.threads)
 
     def linear_residual(self, x: F32, weight: PackedInt8 | PackedBf16, residual: F32) -> F32:
         """residual + x W^T."""
@@ -237,13 +239,6 @@ class CpuOps:
         if found is None:
             found = self._derived[id(source)] = (source, derive())
         return found[1]
-
-    def _rotation(self, batch: Batch, shape: AttentionShape) -> tuple[F32, F32]:
-        """Cosines and sines [N, rotary_dim / 2] of a batch, the same for all its layers."""
-        if self._angles is None or self._angles[0] is not batch:
-            angles = rotary_angles(batch.rope_positions, shape)
-            self._angles = batch, np.cos(angles), np.sin(angles)
-        return self._angles[1], self._angles[2]
 
 
 def _contiguous(x: F32) -> F32:

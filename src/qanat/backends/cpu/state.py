@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,21 @@ PAGE = 64
 BLOCK = 32
 """Columns of the recurrent matrix that are kept together: with 128 rows, 16 KB, half of an L1 cache."""
 LANES = 16
+LINE = 64
+"""Bytes of a cache line."""
 KV_DTYPES: dict[str, Any] = {"bf16": np.uint16, "f32": np.float32}
 """How keys and values may be stored. bfloat16 is held as its bits."""
 
 
 def _up(n: int, multiple: int) -> int:
     return -(-n // multiple) * multiple
+
+
+def _aligned_zeros(shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Zeros from the beginning of a cache line: no vector of a row lies in two."""
+    memory = np.zeros(4 * prod(shape) + LINE, np.uint8)
+    start = -memory.ctypes.data % LINE
+    return memory[start : start + 4 * prod(shape)].view(np.float32).reshape(shape)
 
 
 @dataclass(frozen=True)
@@ -41,8 +51,8 @@ class DeltaState:
         """Zeroed state."""
         blocks = _up(shape.value_dim, BLOCK) // BLOCK
         return DeltaState(
-            np.zeros((slots, shape.conv_kernel - 1, shape.conv_dim), np.float32),
-            np.zeros((slots, shape.value_heads, blocks, shape.key_dim, BLOCK), np.float32),
+            _aligned_zeros((slots, shape.conv_kernel - 1, shape.conv_dim)),
+            _aligned_zeros((slots, shape.value_heads, blocks, shape.key_dim, BLOCK)),
         )
 
     def matrix(self, slot: int, value_dim: int) -> NDArray[np.float32]:

@@ -1,9 +1,9 @@
 """The gated-attention mixer for a ragged batch over paged keys and values (docs/model.md, 4).
 
-Work is cut into groups, a few rows of one sequence with the query heads of one key head, and each group
-into units of eight pages. Threads take contiguous shares of equal cost. Where there are many groups each
-belongs to one thread; where there are few, a group's units are shared, their partial results kept and merged
-in order.
+Work is cut into groups, a few rows of one sequence that end in the same page, with the query heads of one key
+head, and each group into units of eight pages. Threads take contiguous shares of equal cost. Where there are
+many groups each belongs to one thread; where there are few, a group's units are shared, their partial results
+kept and merged in order.
 """
 
 from __future__ import annotations
@@ -14,51 +14,79 @@ from numba import prange
 from qanat.backends.cpu.kernels.attention_parts import (
     LOWEST,
     PAGE,
+    TILE,
     UNIT,
     append,
     finish,
+    join,
+    load_part,
     merge,
     norm_and_rotate,
     score,
     soften,
+    store_part,
     weigh,
 )
 from qanat.backends.cpu.kernels.jit import entry, inlined, inner, parallel
 from qanat.backends.cpu.kernels.share import share
-from qanat.backends.cpu.simd import load_f32, store_f32, zero_f32
+from qanat.backends.cpu.simd import splat_f32, store_f32, zero_f32
 
-__all__ = ["ATTEND", "MERGE", "PREPARE", "gated_attention", "gated_attention_threads", "plan_attention"]
+__all__ = ["EVERYTHING", "gated_attention", "gated_attention_threads", "plan_attention"]
 
-PREPARE, ATTEND, MERGE = range(3)
+PREPARE, ATTEND, MERGE, EVERYTHING = range(4)
+SERIAL_ROWS = 4
+"""Rows whose norms and rotations cost less than opening a parallel region."""
 
-QUERIES = 32
+QUERIES = 64
 """Queries of a group: what reads a page together."""
 SEQ, ROW, ROWS, HEAD, SEEN, PAGES, COST, PARTS = range(8)  # columns of the plan
-ZERO = np.float32(0)
 
 
 @inlined
-def _queries(sizes):
-    """Most queries of a group."""
-    gqa = sizes[0] // sizes[1]
-    return max(1, QUERIES // gqa) * gqa
+def _most_rows(sizes):
+    """Rows of a group, at most."""
+    return max(1, QUERIES // (sizes[0] // sizes[1]))
 
 
 @inlined
-def _padded(sizes):
-    return (sizes[2] + 15) // 16 * 16
+def _slots(queries):
+    """Room for queries, with what the last tile computes too much."""
+    return queries + TILE - 1
+
+
+@inlined
+def _lanes(queries):
+    return (_slots(queries) + 15) // 16 * 16
+
+
+@inlined
+def _panels(sizes):
+    return (sizes[2] + 15) // 16
+
+
+@inlined
+def _result(sizes, queries):
+    """Floats of a result (m, l, o) of some queries."""
+    return 2 * _lanes(queries) + _panels(sizes) * _slots(queries) * 16
 
 
 @inlined
 def _scratch(sizes):
-    """Floats of a thread: per query (and one more that nobody reads) scores, factors, and twice (m, l), o."""
-    return (_queries(sizes) + 1) * (PAGE + 32 + 2 * (_padded(sizes) + 2)) + 16
+    """Floats of a thread: queries, scores, factors, (m, l) of a block, results of a unit and of all units."""
+    queries = _most_rows(sizes) * (sizes[0] // sizes[1])
+    return _slots(queries) * (16 * _panels(sizes) + PAGE) + 4 * _lanes(queries) + 2 * _result(sizes, queries)
 
 
 @inlined
 def _unit_cost(group, unit, gqa):
     pages = min(UNIT, group[PAGES] - unit * UNIT)
     return pages * ((group[ROWS] * gqa + 3) // 4 + 1)
+
+
+@inlined
+def _group_rows(row, stop, position, step):
+    """Rows of the group that begins with `row`: they have their last page in common."""
+    return min(step, stop - row, PAGE - position % PAGE)
 
 
 @entry
@@ -72,38 +100,39 @@ def plan_attention(sizes, starts, cache_len, threads):
     """
     heads, kv_heads = sizes[0], sizes[1]
     gqa = heads // kv_heads
-    step = _queries(sizes) // gqa
+    step = _most_rows(sizes)
     count = 0
     for i in range(len(starts) - 1):
-        count += np.int64(starts[i + 1] - starts[i] + step - 1) // step * kv_heads
-    plan = np.empty((count + 1, 8), np.int64)
+        n = np.int64(starts[i + 1]) - np.int64(starts[i])
+        count += ((n + step - 1) // step + n // PAGE + 1) * kv_heads  # at most
+    plan = np.zeros((count + 1, 8), np.int64)
     g, cost = 0, 0
     for i in range(len(starts) - 1):
-        first, stop = np.int64(starts[i]), np.int64(starts[i + 1])
-        for row in range(first, stop, step):
-            rows = min(step, stop - row)
-            seen = np.int64(cache_len[i]) + row - first + 1
+        row, stop, before = np.int64(starts[i]), np.int64(starts[i + 1]), np.int64(cache_len[i])
+        position = before
+        while row < stop:
+            rows = _group_rows(row, stop, position, step)
             for head in range(kv_heads):
                 group = plan[g]
                 group[SEQ], group[ROW], group[ROWS], group[HEAD] = i, row, rows, head
-                group[SEEN], group[PAGES] = seen, (seen + rows - 1 + PAGE - 1) // PAGE
+                group[SEEN], group[PAGES] = position + 1, position // PAGE + 1
                 group[COST], group[PARTS] = cost, -1
                 for unit in range((group[PAGES] + UNIT - 1) // UNIT):
                     cost += _unit_cost(group, unit, gqa)
                 g += 1
-    for column in range(8):
-        plan[count, column] = 0
-    plan[count, COST] = cost
+            row += rows
+            position += rows
+    plan[g, COST] = cost
     work = threads * _scratch(sizes)
-    if count < 4 * threads:
-        for g in range(count):
-            group = plan[g]
+    if g < 4 * threads:
+        for i in range(g):
+            group = plan[i]
             units = (group[PAGES] + UNIT - 1) // UNIT
-            last = plan[g + 1, COST] - _unit_cost(group, units - 1, gqa)
+            last = plan[i + 1, COST] - _unit_cost(group, units - 1, gqa)
             if group[COST] * threads // cost != last * threads // cost:
                 group[PARTS] = work
-                work += units * group[ROWS] * gqa * (_padded(sizes) + 2)
-    return plan, work, work > threads * _scratch(sizes)
+                work += units * _result(sizes, group[ROWS] * gqa)
+    return plan[: g + 1], work, work > threads * _scratch(sizes)
 
 
 @inner
@@ -135,121 +164,6 @@ def _query(group, sizes, j):
     return ((group[ROW] + j // gqa) * sizes[0] + group[HEAD] * gqa + j % gqa) * sizes[2]
 
 
-@inner
-def _score_tiles(group, sizes, q, keys, panel, scale, w, s, first, stop):
-    """Scores of queries first .. stop-1 and one panel of sixteen keys, four queries at a time."""
-    none = s + _queries(sizes) * PAGE  # where the surplus queries of the last tile write
-    for j in range(first, stop, 4):
-        j1, j2, j3 = min(j + 1, stop - 1), min(j + 2, stop - 1), min(j + 3, stop - 1)
-        score(
-            q, _query(group, sizes, j), _query(group, sizes, j1), _query(group, sizes, j2),
-            _query(group, sizes, j3),
-            keys, panel, sizes[2], scale,
-            w, s + j * PAGE, s + j1 * PAGE if j1 == j + 1 else none, s + j2 * PAGE if j2 == j + 2 else none,
-            s + j3 * PAGE if j3 == j + 3 else none,
-        )  # fmt: skip
-
-
-@inner
-def _weigh_tiles(sizes, values, panel, n, w, s, factors, o, first, stop):
-    """Weighted sums of n values for queries first .. stop-1 and one panel of sixteen dims."""
-    none, size = _queries(sizes), _padded(sizes)
-    for j in range(first, stop, 4):
-        j1, j2, j3 = min(j + 1, stop - 1), min(j + 2, stop - 1), min(j + 3, stop - 1)
-        d1, d2, d3 = j1 if j1 == j + 1 else none, j2 if j2 == j + 2 else none, j3 if j3 == j + 3 else none
-        weigh(
-            w, s + j * PAGE, s + j1 * PAGE, s + j2 * PAGE, s + j3 * PAGE, values, panel, n,
-            o + j * size, o + d1 * size, o + d2 * size, o + d3 * size,
-            factors + j * 32, factors + d1 * 32, factors + d2 * 32, factors + d3 * 32,
-        )  # fmt: skip
-
-
-@inner
-def _block(group, sizes, block, page, q, keys, values, w, s, factors, mass, o):
-    """All queries of a group over one page."""
-    gqa, n = sizes[0] // sizes[1], sizes[2]
-    scale = np.float32(np.float64(n) ** -0.5)
-    seen = group[SEEN] - block * PAGE  # keys of this page that the first row sees
-    rows = group[ROWS]
-    page_head = page * sizes[1] + group[HEAD]
-    # Rows that see the whole page go together; on the diagonal each row has its own number of keys.
-    whole = 0 if seen < PAGE else rows
-    for panel in range(PAGE // 16):
-        at = (page_head * (PAGE // 16) + panel) * n * 16
-        if whole > 0:
-            _score_tiles(group, sizes, q, keys, at, scale, w, s + panel * 16, 0, rows * gqa)
-        for row in range(whole, rows):
-            if panel * 16 < seen + row:
-                _score_tiles(group, sizes, q, keys, at, scale, w, s + panel * 16, row * gqa, (row + 1) * gqa)
-    for row in range(rows):
-        if seen + row > 0:
-            for j in range(row * gqa, (row + 1) * gqa):
-                f = factors + 32 * j
-                soften(w, s + j * PAGE, min(PAGE, seen + row), mass + 2 * j, f, f + 16)
-    panels = (n + 15) // 16
-    for panel in range(panels):
-        at = (page_head * panels + panel) * PAGE * 16
-        if whole > 0:
-            _weigh_tiles(sizes, values, at, PAGE, w, s, factors, o + panel * 16, 0, rows * gqa)
-        for row in range(whole, rows):
-            if seen + row > 0:
-                keys_seen = min(PAGE, seen + row)
-                _weigh_tiles(
-                    sizes, values, at, keys_seen, w, s, factors, o + panel * 16, row * gqa, (row + 1) * gqa
-                )
-
-
-@inlined
-def _clear(w, mass, o, queries, size):
-    for j in range(queries):
-        w[mass + 2 * j], w[mass + 2 * j + 1] = LOWEST, ZERO
-    for i in range(0, queries * size, 16):
-        store_f32(w, o + i, zero_f32())
-
-
-@inner
-def _attend(joint, sizes, plan, pages, keys, values, w, at, out, thread, threads):
-    """The units of one thread. Scratch at `at`: scores, factors, (m, l) and o of a unit, and of all units."""
-    gqa, size, most = sizes[0] // sizes[1], _padded(sizes), _queries(sizes) + 1
-    s, factors = at, at + most * PAGE
-    mass, o = factors + most * 32, factors + most * 34
-    all_mass, all_o = o + most * size, o + most * (size + 2)
-    groups = len(plan) - 1
-    total = plan[groups, COST]
-    for g in range(groups):
-        group = plan[g]
-        queries = group[ROWS] * gqa
-        parts = group[PARTS]
-        before = group[COST]
-        if parts < 0 and before * threads // total != thread:
-            continue
-        if parts < 0:
-            _clear(w, all_mass, all_o, queries, size)
-        for unit in range((group[PAGES] + UNIT - 1) // UNIT):
-            mine = parts < 0 or before * threads // total == thread
-            before += _unit_cost(group, unit, gqa)
-            if not mine:
-                continue
-            _clear(w, mass, o, queries, size)
-            for block in range(unit * UNIT, min(group[PAGES], (unit + 1) * UNIT)):
-                page = np.int64(pages[group[SEQ], block])
-                _block(group, sizes, block, page, out, keys, values, w, s, factors, mass, o)
-            for j in range(queries):
-                if parts < 0:
-                    merge(w, all_mass + 2 * j, all_o + j * size, mass + 2 * j, o + j * size, size, factors)
-                else:
-                    to = parts + (unit * queries + j) * (size + 2)
-                    w[to], w[to + 1] = w[mass + 2 * j], w[mass + 2 * j + 1]
-                    for i in range(0, size, 16):
-                        store_f32(w, to + 2 + i, load_f32(w, o + j * size + i))
-        if parts < 0:
-            for j in range(queries):
-                to = _query(group, sizes, j)
-                finish(
-                    w, all_mass + 2 * j, all_o + j * size, joint, _gate(group, sizes, j), out, to, sizes[2]
-                )
-
-
 @inlined
 def _gate(group, sizes, j):
     """Place of the gate of query j in `joint`."""
@@ -259,29 +173,111 @@ def _gate(group, sizes, j):
 
 
 @inner
-def _merge_share(joint, sizes, plan, w, at, out, thread, threads):
+def _block(group, sizes, block, page, next_page, keys, values, w, q, s, factors, mass, unit):
+    """All queries of a group over one page; their result joins that at `unit`."""
+    gqa, n, panels = sizes[0] // sizes[1], sizes[2], _panels(sizes)
+    queries = group[ROWS] * gqa
+    slots, lanes = _slots(queries), _lanes(queries)
+    seen = group[SEEN] - block * PAGE  # keys of this page and those after it that the first row sees
+    head, ahead = page * sizes[1] + group[HEAD], (next_page - page) * sizes[1]
+    size = PAGE * n
+    score(queries, gqa, seen, w, q, keys, head * size, ahead * size, n, np.float32(np.float64(n) ** -0.5), s)
+    soften(w, s, queries, gqa, seen, mass, lanes)
+    join(w, unit, mass, lanes, factors)
+    size = PAGE * panels * 16
+    weigh(
+        queries, gqa, seen, w, s, values, head * size, ahead * size, panels, unit + 2 * lanes, slots, factors,
+        lanes,
+    )  # fmt: skip
+
+
+@inlined
+def _clear(w, result, lanes, floats):
+    """The result of having seen no key."""
+    for i in range(0, lanes, 16):
+        store_f32(w, result + i, splat_f32(LOWEST))
+    for i in range(lanes, floats, 16):
+        store_f32(w, result + i, zero_f32())
+
+
+@inner
+def _attend(joint, sizes, plan, pages, keys, values, w, at, out, thread, threads):
+    """The units of one thread. Scratch at `at`, see `_scratch`."""
+    gqa, n, panels = sizes[0] // sizes[1], sizes[2], _panels(sizes)
+    groups = len(plan) - 1
+    total = plan[groups, COST]
+    for g in range(groups):
+        group = plan[g]
+        queries, parts, before = group[ROWS] * gqa, group[PARTS], group[COST]
+        if parts < 0 and before * threads // total != thread:
+            continue
+        slots, lanes, floats = _slots(queries), _lanes(queries), _result(sizes, queries)
+        s = at + slots * panels * 16
+        factors = s + slots * PAGE
+        mass = factors + 2 * lanes
+        everything, own = mass + 2 * lanes, mass + 2 * lanes + floats
+        for j in range(queries):
+            for i in range(0, n, 16):
+                store_part(w, at + j * n + i, load_part(out, _query(group, sizes, j) + i, n - i), n - i)
+        if parts < 0:
+            _clear(w, everything, lanes, floats)
+        for unit in range((group[PAGES] + UNIT - 1) // UNIT):
+            mine = parts < 0 or before * threads // total == thread
+            before += _unit_cost(group, unit, gqa)
+            if not mine:
+                continue
+            result = own if parts < 0 else parts + unit * floats
+            _clear(w, result, lanes, floats)
+            for block in range(unit * UNIT, min(group[PAGES], (unit + 1) * UNIT)):
+                page = np.int64(pages[group[SEQ], block])
+                next_page = np.int64(pages[group[SEQ], min(block + 1, group[PAGES] - 1)])
+                _block(group, sizes, block, page, next_page, keys, values, w, at, s, factors, mass, result)
+            if parts < 0:
+                merge(
+                    w, everything, everything + 2 * lanes, own, own + 2 * lanes, lanes, slots, panels, 0,
+                    queries, factors,
+                )  # fmt: skip
+        if parts < 0:
+            _finish(group, sizes, w, everything, lanes, slots, 0, queries, values, joint, out)
+
+
+@inner
+def _finish(group, sizes, w, result, lanes, slots, first, stop, values, joint, out):
+    """Outputs of queries first .. stop-1."""
+    for j in range(first, stop):
+        o = result + 2 * lanes + j * 16
+        gate, to = _gate(group, sizes, j), _query(group, sizes, j)
+        finish(w, result + lanes + j, o, slots, values, joint, gate, out, to, sizes[2])
+
+
+@inner
+def _merge_share(joint, sizes, plan, values, w, at, out, thread, threads):
     """Merge the partial results of the queries of one thread."""
-    gqa, size = sizes[0] // sizes[1], _padded(sizes)
+    gqa, panels = sizes[0] // sizes[1], _panels(sizes)
     count = 0
     for g in range(len(plan) - 1):
         if plan[g, PARTS] >= 0:
             count += plan[g, ROWS] * gqa
-    first, stop = share(count, threads, thread)
+    begin, end = share(count, threads, thread)
     task = 0
-    mass, o = at + 32, at + 34
     for g in range(len(plan) - 1):
         group = plan[g]
         if group[PARTS] < 0:
             continue
         queries = group[ROWS] * gqa
-        for j in range(queries):
-            if first <= task < stop:
-                _clear(w, mass, o, 1, size)
-                for unit in range((group[PAGES] + UNIT - 1) // UNIT):
-                    part = group[PARTS] + (unit * queries + j) * (size + 2)
-                    merge(w, mass, o, part, part + 2, size, at)
-                finish(w, mass, o, joint, _gate(group, sizes, j), out, _query(group, sizes, j), sizes[2])
-            task += 1
+        first, stop = max(0, begin - task), min(queries, end - task)
+        task += queries
+        if first >= stop:
+            continue
+        slots, lanes, floats = _slots(queries), _lanes(queries), _result(sizes, queries)
+        result = at + 2 * lanes
+        _clear(w, result, lanes, floats)
+        for unit in range((group[PAGES] + UNIT - 1) // UNIT):
+            part = group[PARTS] + unit * floats
+            merge(
+                w, result, result + 2 * lanes, part, part + 2 * lanes, lanes, slots, panels, first, stop, at
+            )
+        _finish(group, sizes, w, result, lanes, slots, first, stop, values, joint, out)
 
 
 @entry
@@ -301,29 +297,37 @@ def gated_attention(
         plan, work: what `plan_attention` answered, and a buffer of that size.
         out: [N, nh * head_dim].
         phase: PREPARE, ATTEND and, if groups are shared, MERGE; each begun when all threads have ended the
-            one before.
+            one before. EVERYTHING for the only thread.
     """
     at = thread * _scratch(sizes)
-    if phase == PREPARE:
+    if phase in (PREPARE, EVERYTHING):
         first, stop = share(len(out) // (sizes[0] * sizes[2]), threads, thread)
         _prepare(
             joint, sizes, eps, q_norm, k_norm, cos, sin, starts, cache_len, pages, keys, values, work, at,
             out, first, stop,
         )  # fmt: skip
-    elif phase == ATTEND:
+    if phase in (ATTEND, EVERYTHING):
         _attend(joint, sizes, plan, pages, keys, values, work, at, out, thread, threads)
-    else:
-        _merge_share(joint, sizes, plan, work, at, out, thread, threads)
+    if phase == MERGE:
+        _merge_share(joint, sizes, plan, values, work, at, out, thread, threads)
 
 
 @parallel
 def gated_attention_threads(
     joint, sizes, eps, q_norm, k_norm, cos, sin, starts, cache_len, pages, keys, values, plan, work, out,
-    phase, threads,
+    shared, threads,
 ):  # fmt: skip
-    """One phase of `gated_attention` on all threads."""
-    for thread in prange(threads):
+    """`gated_attention` on several threads; `shared` is what `plan_attention` answered."""
+    begin = PREPARE
+    if len(out) <= SERIAL_ROWS * sizes[0] * sizes[2]:
         gated_attention(
             joint, sizes, eps, q_norm, k_norm, cos, sin, starts, cache_len, pages, keys, values, plan, work,
-            out, phase, np.int64(thread), threads,
+            out, PREPARE, 0, 1,
         )  # fmt: skip
+        begin = ATTEND
+    for phase in range(begin, MERGE + 1 if shared else MERGE):
+        for thread in prange(threads):
+            gated_attention(
+                joint, sizes, eps, q_norm, k_norm, cos, sin, starts, cache_len, pages, keys, values, plan,
+                work, out, phase, np.int64(thread), threads,
+            )  # fmt: skip

@@ -13,26 +13,70 @@ import numpy as np
 from qanat.backends.cpu.kernels.jit import inlined, inner
 from qanat.backends.cpu.kernels.norm import root_factor
 from qanat.backends.cpu.simd import (
-    fma,
     lane_max,
     lane_sum,
     load_f32,
+    prefetch,
     splat_f32,
     store_f32,
     vmax,
     zero_f32,
 )
 from qanat.backends.cpu.simd.functions import exp, sigmoid
-from qanat.backends.cpu.simd.stored import load_stored, put_stored, store_stored
+from qanat.backends.cpu.simd.stored import (
+    fma_stored,
+    in_order,
+    join_tile,
+    prefetch_stored,
+    put_stored,
+    scaled_in_order,
+    store_stored,
+)
 from qanat.backends.cpu.simd.tails import keep_first, load_first, splat_at, store_first
+from qanat.backends.cpu.simd.tile import store_tile, tile_f32
 
-__all__ = ["PAGE", "UNIT", "append", "finish", "merge", "norm_and_rotate", "score", "soften", "weigh"]
+__all__ = [
+    "LOWEST",
+    "PAGE",
+    "TILE",
+    "UNIT",
+    "append",
+    "finish",
+    "join",
+    "load_part",
+    "merge",
+    "norm_and_rotate",
+    "score",
+    "soften",
+    "store_part",
+    "weigh",
+]
 
 PAGE = 64
 """Keys of a block, as in `AttentionState`."""
 UNIT = 8
 """Blocks that are merged before anything else: what threads share a long context by."""
+TILE = 4
+"""Queries that are multiplied with a panel together: with float32 sums in pairs of registers, as many as the
+multipliers' latency asks for, and what one row often has for a key head."""
+NEAR = 512
+"""Elements from those being read to those that should be in the first cache."""
 LOWEST = np.float32(-np.inf)
+
+
+@inlined
+def load_part(x, at, rest):
+    """16 values, or the `rest` that there are, then zeros: masks are slow, so only the end has one."""
+    return load_f32(x, at) if rest >= 16 else load_first(x, at, rest)
+
+
+@inlined
+def store_part(y, at, v, rest):
+    """Write 16 values, or the `rest` that there are."""
+    if rest >= 16:
+        store_f32(y, at, v)
+    else:
+        store_first(y, at, v, rest)
 
 
 @inner
@@ -40,14 +84,14 @@ def norm_and_rotate(x, at, weight, eps, cos, sin, angle, half, n, y, to):
     """RMSNorm of n values by `weight`, then the first 2 * half of them rotated; dim d pairs with d + half."""
     factor = splat_f32(root_factor(x, at, n, eps))
     for i in range(0, n, 16):
-        rest = min(16, n - i)
-        store_first(y, to + i, load_first(x, at + i, rest) * factor * load_first(weight, i, rest), rest)
+        rest = n - i
+        store_part(y, to + i, load_part(x, at + i, rest) * factor * load_part(weight, i, rest), rest)
     for i in range(0, half, 16):
-        rest = min(16, half - i)
-        c, s = load_first(cos, angle + i, rest), load_first(sin, angle + i, rest)
-        a, b = load_first(y, to + i, rest), load_first(y, to + half + i, rest)
-        store_first(y, to + i, a * c - b * s, rest)
-        store_first(y, to + half + i, b * c + a * s, rest)
+        rest = half - i
+        c, s = load_part(cos, angle + i, rest), load_part(sin, angle + i, rest)
+        a, b = load_part(y, to + i, rest), load_part(y, to + half + i, rest)
+        store_part(y, to + i, a * c - b * s, rest)
+        store_part(y, to + half + i, b * c + a * s, rest)
 
 
 @inner
@@ -56,93 +100,119 @@ def append(key, at, keys, x, v, values, page_head, lane, n):
     to = (page_head * (PAGE // 16) + lane // 16) * n * 16 + lane % 16
     panels = (n + 15) // 16
     for i in range(0, n, 16):
-        rest = min(16, n - i)
-        part = load_first(key, at + i, rest)
-        for j in range(rest):
+        rest = n - i
+        part = load_part(key, at + i, rest)
+        for j in range(min(16, rest)):
             put_stored(keys, to + (i + j) * 16, part, j)
-        store_stored(values, ((page_head * panels + i // 16) * PAGE + lane) * 16, load_first(x, v + i, rest))
-
-
-@inner
-def score(q, q0, q1, q2, q3, keys, panel, n, scale, s, s0, s1, s2, s3):
-    """Four queries times sixteen keys: the sum over n dims ascends from zero, fused; then the scale."""
-    t0, t1, t2, t3 = zero_f32(), zero_f32(), zero_f32(), zero_f32()
-    for d in range(n):
-        k = load_stored(keys, panel)
-        t0, t1 = fma(splat_at(q, q0 + d), k, t0), fma(splat_at(q, q1 + d), k, t1)
-        t2, t3 = fma(splat_at(q, q2 + d), k, t2), fma(splat_at(q, q3 + d), k, t3)
-        panel += 16
-    factor = splat_f32(scale)
-    store_f32(s, s0, t0 * factor)
-    store_f32(s, s1, t1 * factor)
-    store_f32(s, s2, t2 * factor)
-    store_f32(s, s3, t3 * factor)
+        store_stored(values, ((page_head * panels + i // 16) * PAGE + lane) * 16, load_part(x, v + i, rest))
 
 
 @inlined
-def _merge_weights(w, mass, other_max, other_sum, old, new):
-    """Merge (m, l) into those at `mass` and `mass` + 1; the factors for either o, in all lanes, go to w."""
-    m = w[mass]
-    top = m if m > other_max else other_max
-    store_f32(w, old, exp(splat_f32(m - top)))
-    store_f32(w, new, exp(splat_f32(other_max - top)))
-    w[mass] = top
-    w[mass + 1] = w[mass + 1] * w[old] + other_sum * w[new]
+def _products(stored, at, x, x_at, stride, n, ahead):
+    """A tile of sums over n vectors of a panel, each times a number of each query; ascending, fused.
+
+    On the way the next page, `ahead` elements away, is asked into the second cache, and what is NEAR into the
+    first: one page keeps the multipliers busy for no longer than memory needs to bring another.
+    """
+    tile = tile_f32(TILE, 1)
+    for i in range(n):
+        prefetch(stored, at + i * 16 + NEAR)
+        prefetch_stored(stored, at + i * 16 + ahead)
+        tile = fma_stored(tile, stored, at + i * 16, x, x_at + i, stride, None)
+    return tile
 
 
 @inner
-def soften(w, s, n, mass, old, new):
-    """Scores of one query and block become exp(s - m), and (m, l) joins what is at `mass`.
+def score(queries, gqa, seen, q, q_at, keys, at, ahead, n, scale, s_at):
+    """Scores of some queries and the keys of a page that their rows see.
 
-    Only the first n keys are seen; what lies behind them becomes exactly 0.
+    Each sum over n dims ascends from zero, fused; then comes the scale. Queries lie in `q` from `q_at` on, n
+    apart, scores from `s_at` on, PAGE apart. The page that comes next is `ahead` elements away.
     """
+    for panel in range(0, PAGE, 16):
+        for j in range(0, queries, TILE):
+            if panel < seen + (min(j + TILE, queries) - 1) // gqa:
+                tile = _products(keys, at, q, q_at + j * n, n, n, ahead if j == 0 else 0)
+                store_tile(q, s_at + j * PAGE + panel, PAGE, 0, scaled_in_order(keys, tile, scale))
+        at += n * 16
+
+
+@inner
+def soften(w, s, queries, gqa, seen, mass, lanes):
+    """Scores become p = exp(s - m) where a key is seen; m goes to `mass`, their sum l to `mass` + lanes."""
     hidden = splat_f32(LOWEST)
-    top = hidden
-    for i in range(0, n, 16):
-        v = keep_first(load_f32(w, s + i), hidden, n - i)
-        store_f32(w, s + i, v)
-        top = vmax(v, top)
-    m = lane_max(top)
-    total = zero_f32()
-    for i in range(0, n, 16):
-        p = exp(load_f32(w, s + i) - splat_f32(m))
-        store_f32(w, s + i, p)
-        total = total + p
-    _merge_weights(w, mass, m, lane_sum(total), old, new)
+    for j in range(queries):
+        n = seen + j // gqa
+        if n < PAGE:
+            for i in range(0, PAGE, 16):
+                at = s + j * PAGE + i
+                store_f32(w, at, keep_first(load_f32(w, at), hidden, n - i))
+        top = hidden
+        for i in range(0, PAGE, 16):
+            top = vmax(load_f32(w, s + j * PAGE + i), top)
+        w[mass + j] = lane_max(top)
+    # In a loop of its own, that waits for no maximum: exponentials are long chains, many must be under way.
+    for j in range(queries):
+        at, m = s + j * PAGE, splat_at(w, mass + j)
+        total = zero_f32()
+        for i in range(0, PAGE, 32):
+            p0, p1 = exp(load_f32(w, at + i) - m), exp(load_f32(w, at + i + 16) - m)
+            store_f32(w, at + i, p0)
+            store_f32(w, at + i + 16, p1)
+            total = total + p0 + p1
+        w[mass + lanes + j] = lane_sum(total)
 
 
 @inner
-def weigh(w, p0, p1, p2, p3, values, panel, n, o0, o1, o2, o3, f0, f1, f2, f3):
-    """o = o * old + (sum over n keys of p v) * new for four queries and sixteen dims.
+def join(w, mass, other, lanes, factors):
+    """Merge (m, l) at `other` into those at `mass`, all queries at once.
 
-    The sum ascends from zero, fused. `f0` is the place of a query's factors: old, then new, in all lanes.
+    The factors for the old o go to `factors`, for the new one to `factors` + lanes.
     """
-    t0, t1, t2, t3 = zero_f32(), zero_f32(), zero_f32(), zero_f32()
-    for t in range(n):
-        v = load_stored(values, panel)
-        t0, t1 = fma(splat_at(w, p0 + t), v, t0), fma(splat_at(w, p1 + t), v, t1)
-        t2, t3 = fma(splat_at(w, p2 + t), v, t2), fma(splat_at(w, p3 + t), v, t3)
-        panel += 16
-    store_f32(w, o0, load_f32(w, o0) * load_f32(w, f0) + t0 * load_f32(w, f0 + 16))
-    store_f32(w, o1, load_f32(w, o1) * load_f32(w, f1) + t1 * load_f32(w, f1 + 16))
-    store_f32(w, o2, load_f32(w, o2) * load_f32(w, f2) + t2 * load_f32(w, f2 + 16))
-    store_f32(w, o3, load_f32(w, o3) * load_f32(w, f3) + t3 * load_f32(w, f3 + 16))
+    for i in range(0, lanes, 16):
+        m, other_m = load_f32(w, mass + i), load_f32(w, other + i)
+        top = vmax(m, other_m)
+        old, new = exp(m - top), exp(other_m - top)
+        store_f32(w, factors + i, old)
+        store_f32(w, factors + lanes + i, new)
+        store_f32(w, mass + i, top)
+        at = mass + lanes + i
+        store_f32(w, at, load_f32(w, at) * old + load_f32(w, other + lanes + i) * new)
 
 
 @inner
-def merge(w, mass, o, other_mass, other_o, n, factors):
-    """A unit's (m, l) and o [n] join those at `mass` and `o`: o = o * old + other_o * new."""
-    _merge_weights(w, mass, w[other_mass], w[other_mass + 1], factors, factors + 16)
-    old, new = load_f32(w, factors), load_f32(w, factors + 16)
-    for i in range(0, n, 16):
-        store_f32(w, o + i, load_f32(w, o + i) * old + load_f32(w, other_o + i) * new)
+def weigh(queries, gqa, seen, w, p, values, at, ahead, panels, o, slots, factors, lanes):
+    """o = o * old + (sum of p v over the seen keys) * new for some queries; the sum ascends, fused."""
+    for panel in range(panels):
+        for j in range(0, queries, TILE):
+            every = min(PAGE, seen + j // gqa)  # keys that all queries of the tile see
+            most = min(PAGE, seen + (min(j + TILE, queries) - 1) // gqa)
+            tile = _products(values, at, w, p + j * PAGE, PAGE, every, ahead if j == 0 else 0)
+            for key in range(every, most):
+                # What a row does not see must not even be multiplied by zero: it may be no number.
+                tile = fma_stored(
+                    tile, values, at + key * 16, w, p + j * PAGE + key, PAGE, (key - seen + 1) * gqa - j
+                )
+            join_tile(w, o + (panel * slots + j) * 16, tile, factors + j, factors + lanes + j)
+        at += PAGE * 16
 
 
 @inner
-def finish(w, mass, o, joint, gate, out, to, n):
-    """out = o / l * sigmoid(gate)."""
-    total = splat_at(w, mass + 1)
+def merge(w, mass, o, other, other_o, lanes, slots, panels, first, stop, factors):
+    """A unit's (m, l) and o join those at `mass` and `o`, o for queries first .. stop-1 alone."""
+    join(w, mass, other, lanes, factors)
+    for panel in range(panels):
+        for j in range(first, stop):
+            at = (panel * slots + j) * 16
+            old, new = splat_at(w, factors + j), splat_at(w, factors + lanes + j)
+            store_f32(w, o + at, load_f32(w, o + at) * old + load_f32(w, other_o + at) * new)
+
+
+@inner
+def finish(w, total, o, slots, values, joint, gate, out, to, n):
+    """out = o / l * sigmoid(gate) of one query, whose panels lie `slots` vectors apart; l is at `total`."""
+    factor = splat_at(w, total)
     for i in range(0, n, 16):
-        rest = min(16, n - i)
-        y = load_f32(w, o + i) / total * sigmoid(load_first(joint, gate + i, rest))
-        store_first(out, to + i, y, rest)
+        rest = n - i
+        y = in_order(values, load_f32(w, o + i * slots)) / factor
+        store_part(out, to + i, y * sigmoid(load_part(joint, gate + i, rest)), rest)

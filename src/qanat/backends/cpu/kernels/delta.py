@@ -2,26 +2,25 @@
 
 Work is shared in one of two ways, which give the same bits because the same functions do it. In one region
 each (sequence, key head) does everything for its heads; where that would leave threads idle, three regions
-share (piece of tokens, key head), then (sequence, value head, block of columns), then rows.
+share (piece of tokens, key head), then (sequence, value head, block of columns), then (piece, value head).
 """
 
 from __future__ import annotations
 
-import numpy as np
 from numba import prange
 
-from qanat.backends.cpu.kernels.delta_parts import (
+from qanat.backends.cpu.kernels.delta_prepare import (
     BLOCK,
     PIECE,
-    gated_norm,
+    conv_channels,
     piece_size,
     prepare,
-    recur,
     round_up,
     row_size,
     shift_window,
 )
-from qanat.backends.cpu.kernels.jit import entry, inner, parallel
+from qanat.backends.cpu.kernels.delta_rule import gated_norm, recur, recur_one
+from qanat.backends.cpu.kernels.jit import entry, inlined, inner, parallel
 from qanat.backends.cpu.kernels.share import share
 from qanat.backends.cpu.simd import store_f32, zero_f32
 
@@ -29,28 +28,54 @@ __all__ = ["EVERYTHING", "NORM", "PREPARE", "RECUR", "gated_delta", "gated_delta
 
 EVERYTHING, PREPARE, RECUR, NORM = range(4)
 
+SEQUENCES = 10
+"""Where `sizes` says how many sequences there are."""
 STATE_COST = 4
 """What reading and writing the state costs a sequence, in tokens."""
 LONG = 16
 """Tokens of a sequence from which three regions may pay."""
 
 
-@inner
-def _total_cost(starts):
-    return np.int64(starts[len(starts) - 1]) + STATE_COST * (len(starts) - 1)
+@inlined
+def _sequence(sizes, i):
+    """First row, tokens, source and destination of sequence i."""
+    row = SEQUENCES + 1 + i
+    slots = row + sizes[SEQUENCES] + 1
+    return sizes[row], sizes[row + 1] - sizes[row], sizes[slots], sizes[slots + sizes[SEQUENCES]]
+
+
+@inlined
+def _rows(sizes):
+    return sizes[SEQUENCES + 1 + sizes[SEQUENCES]]
+
+
+@inlined
+def _pieces(tokens):
+    return (tokens + PIECE - 1) // PIECE
+
+
+@inlined
+def _total_cost(sizes):
+    return _rows(sizes) + STATE_COST * sizes[SEQUENCES]
+
+
+@inlined
+def _window_of(sizes, slot):
+    """Where a slot's convolution window begins; negative for no slot."""
+    return slot * (sizes[4] - 1) * conv_channels(sizes) if slot >= 0 else -1
 
 
 @entry
-def plan_delta(sizes, starts, threads):
+def plan_delta(sizes, threads):
     """(whether one region is used, float32 elements of `work`) for a batch; the same for all its layers."""
     key_heads, value_heads, dk, dv = sizes[0], sizes[1], sizes[2], sizes[3]
     one = piece_size(dk, dv, value_heads // key_heads)
-    total = _total_cost(starts) * key_heads
+    total = _total_cost(sizes) * key_heads
     before, load, heaviest, last, longest, pieces = 0, 0, 0, -1, 0, 0
-    for i in range(len(starts) - 1):
-        tokens = np.int64(starts[i + 1] - starts[i])
+    for i in range(sizes[SEQUENCES]):
+        _, tokens, _, _ = _sequence(sizes, i)
         longest = max(longest, tokens)
-        pieces += (tokens + PIECE - 1) // PIECE
+        pieces += _pieces(tokens)
         for _ in range(key_heads):
             thread = before * threads // total
             load = load + tokens + STATE_COST if thread == last else tokens + STATE_COST
@@ -63,7 +88,7 @@ def plan_delta(sizes, starts, threads):
 
 
 @inner
-def _recurred(sizes, work, at, head, block, tokens, recurrent, dst, source, src, out, row):
+def _recurred(sizes, work, at, head, block, tokens, source, src, recurrent, dst):
     """One piece of a block of columns; `src` < 0 starts from zeros."""
     key_heads, value_heads, dk, dv = sizes[0], sizes[1], sizes[2], sizes[3]
     groups = value_heads // key_heads
@@ -73,44 +98,43 @@ def _recurred(sizes, work, at, head, block, tokens, recurrent, dst, source, src,
     place = (head * blocks + block) * dk * BLOCK
     slot = value_heads * blocks * dk * BLOCK
     to = dst * slot + place
+    v = at + 2 * round_up(dk, 16) + g * round_up(dv, BLOCK) + block * BLOCK
+    gates = at + PIECE * step
+    products = gates + 2 * groups * PIECE
+    gates += g * 2 * PIECE
     if src < 0:
         for i in range(0, dk * BLOCK, 16):
             store_f32(recurrent, to + i, zero_f32())
-    before, start = (recurrent, to) if src < 0 else (source, src * slot + place)
-    recur(
-        work,
-        at,
-        at + 2 * round_up(dk, 16) + g * round_up(dv, BLOCK) + block * BLOCK,
-        step,
-        at + PIECE * step + g * 2 * PIECE,
-        tokens,
-        before,
-        start,
-        recurrent,
-        to,
-        dk,
-        out,
-        row * value_heads * dv + head * dv + block * BLOCK,
-        value_heads * dv,
-        min(BLOCK, dv - block * BLOCK),
-    )
+        recur(work, at, v, step, gates, products, tokens, recurrent, to, recurrent, to, dk)
+    else:
+        start = src * slot + place
+        recur(work, at, v, step, gates, products, tokens, source, start, recurrent, to, dk)
+
+
+@inner
+def _normed(joint, sizes, constants, eps, work, at, out, first, stop, head):
+    """The gated norm of one value head over rows first .. stop-1, whose piece is at `at`."""
+    value_heads, dk, dv = sizes[1], sizes[2], sizes[3]
+    groups = value_heads // sizes[0]
+    norm = sizes[4] * conv_channels(sizes) + 2 * value_heads
+    o = at + 2 * round_up(dk, 16) + head % groups * round_up(dv, BLOCK)
+    step = row_size(dk, dv, groups)
+    gated_norm(joint, sizes, constants, norm, eps, work, o, step, out, first, stop, head)
 
 
 @inner
 def _one_region(
-    joint, sizes, eps, taps, a_log, dt_bias, norm, starts, src, dst, old, before, window, after, work, out,
-    at, thread, threads,
+    joint, sizes, eps, constants, old, before, window, after, work, out, at, thread, threads
 ):  # fmt: skip
     """The (sequence, key head) pairs of one thread."""
-    key_heads, value_heads, dv, kernel = sizes[0], sizes[1], sizes[3], sizes[4]
+    key_heads, value_heads, dk, dv = sizes[0], sizes[1], sizes[2], sizes[3]
     groups = value_heads // key_heads
     blocks = (dv + BLOCK - 1) // BLOCK
-    channels = 2 * key_heads * sizes[2] + value_heads * dv
-    total, spent = _total_cost(starts) * key_heads, 0
-    for i in range(len(starts) - 1):
-        row, tokens = np.int64(starts[i]), np.int64(starts[i + 1] - starts[i])
-        here, there = np.int64(src[i]), np.int64(dst[i])
-        memory = here * (kernel - 1) * channels if here >= 0 else -1
+    matrices = groups * blocks * dk * BLOCK  # of one key head
+    total, spent = _total_cost(sizes) * key_heads, 0
+    for i in range(sizes[SEQUENCES]):
+        row, tokens, src, dst = _sequence(sizes, i)
+        memory = _window_of(sizes, src)
         for kh in range(key_heads):
             mine = spent * threads // total == thread
             spent += tokens + STATE_COST
@@ -118,54 +142,52 @@ def _one_region(
                 continue
             for t0 in range(0, tokens, PIECE):
                 t1 = min(t0 + PIECE, tokens)
-                prepare(joint, sizes, taps, a_log, dt_bias, old, memory, row, t0, t1, kh, work, at)
+                prepare(joint, sizes, constants, old, memory, row, t0, t1, kh, work, at)
+                if tokens == 1 and src >= 0:
+                    start = (src * key_heads + kh) * matrices
+                    recur_one(sizes, work, at, before, start, after, (dst * key_heads + kh) * matrices)
                 for head in range(kh * groups, (kh + 1) * groups):
-                    for block in range(blocks):
-                        # Later pieces continue from what the first has written.
-                        origin, slot = (before, here) if t0 == 0 else (after, there)
-                        _recurred(
-                            sizes, work, at, head, block, t1 - t0, after, there, origin, slot, out, row + t0
-                        )
-                    gated_norm(joint, sizes, norm, eps, out, row + t0, row + t1, head)
-            shift_window(joint, sizes, old, memory, window, there, row, tokens, kh)
+                    for block in range(blocks if tokens > 1 or src < 0 else 0):
+                        if t0 == 0:
+                            _recurred(sizes, work, at, head, block, t1, before, src, after, dst)
+                        else:  # from what the piece before has written
+                            _recurred(sizes, work, at, head, block, t1 - t0, after, dst, after, dst)
+                    _normed(joint, sizes, constants, eps, work, at, out, row + t0, row + t1, head)
+            shift_window(joint, sizes, old, memory, window, dst, row, tokens, kh)
 
 
 @inner
-def _prepare_share(joint, sizes, taps, a_log, dt_bias, starts, src, old, work, thread, threads):
+def _prepare_share(joint, sizes, constants, old, work, thread, threads):
     """The (piece, key head) pairs of one thread."""
-    key_heads, value_heads, dk, dv, kernel = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]
-    one = piece_size(dk, dv, value_heads // key_heads)
-    channels = 2 * key_heads * dk + value_heads * dv
+    key_heads = sizes[0]
+    one = piece_size(sizes[2], sizes[3], sizes[1] // key_heads)
     pieces = 0
-    for i in range(len(starts) - 1):
-        pieces += (starts[i + 1] - starts[i] + PIECE - 1) // PIECE
+    for i in range(sizes[SEQUENCES]):
+        _, tokens, _, _ = _sequence(sizes, i)
+        pieces += _pieces(tokens)
     first, stop = share(pieces * key_heads, threads, thread)
     task = 0
-    for i in range(len(starts) - 1):
-        row, tokens = np.int64(starts[i]), np.int64(starts[i + 1] - starts[i])
-        here = np.int64(src[i])
-        memory = here * (kernel - 1) * channels if here >= 0 else -1
+    for i in range(sizes[SEQUENCES]):
+        row, tokens, src, _ = _sequence(sizes, i)
+        memory = _window_of(sizes, src)
         for t0 in range(0, tokens, PIECE):
             t1 = min(t0 + PIECE, tokens)
             for kh in range(key_heads):
                 if first <= task < stop:
-                    at = task * one
-                    prepare(joint, sizes, taps, a_log, dt_bias, old, memory, row, t0, t1, kh, work, at)
+                    prepare(joint, sizes, constants, old, memory, row, t0, t1, kh, work, task * one)
                 task += 1
 
 
 @inner
-def _recur_share(joint, sizes, starts, src, dst, old, before, window, after, work, out, thread, threads):
+def _recur_share(joint, sizes, old, before, window, after, work, thread, threads):
     """The (sequence, value head, block of columns) triples of one thread."""
-    key_heads, value_heads, dk, dv, kernel = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]
+    key_heads, value_heads, dv = sizes[0], sizes[1], sizes[3]
     groups = value_heads // key_heads
-    one = piece_size(dk, dv, groups)
+    one = piece_size(sizes[2], dv, groups)
     blocks = (dv + BLOCK - 1) // BLOCK
-    channels = 2 * key_heads * dk + value_heads * dv
-    total, spent, pieces = _total_cost(starts) * value_heads * blocks, 0, 0
-    for i in range(len(starts) - 1):
-        row, tokens = np.int64(starts[i]), np.int64(starts[i + 1] - starts[i])
-        here, there = np.int64(src[i]), np.int64(dst[i])
+    total, spent, pieces = _total_cost(sizes) * value_heads * blocks, 0, 0
+    for i in range(sizes[SEQUENCES]):
+        row, tokens, src, dst = _sequence(sizes, i)
         for head in range(value_heads):
             for block in range(blocks):
                 mine = spent * threads // total == thread
@@ -175,38 +197,48 @@ def _recur_share(joint, sizes, starts, src, dst, old, before, window, after, wor
                 for t0 in range(0, tokens, PIECE):
                     t1 = min(t0 + PIECE, tokens)
                     at = ((pieces + t0 // PIECE) * key_heads + head // groups) * one
-                    origin, slot = (before, here) if t0 == 0 else (after, there)
-                    _recurred(
-                        sizes, work, at, head, block, t1 - t0, after, there, origin, slot, out, row + t0
-                    )
+                    if t0 == 0:
+                        _recurred(sizes, work, at, head, block, t1, before, src, after, dst)
+                    else:
+                        _recurred(sizes, work, at, head, block, t1 - t0, after, dst, after, dst)
                 if block == 0 and head % groups == 0:
-                    memory = here * (kernel - 1) * channels if here >= 0 else -1
-                    shift_window(joint, sizes, old, memory, window, there, row, tokens, head // groups)
-        pieces += (tokens + PIECE - 1) // PIECE
+                    memory = _window_of(sizes, src)
+                    shift_window(joint, sizes, old, memory, window, dst, row, tokens, head // groups)
+        pieces += _pieces(tokens)
 
 
 @inner
-def _norm_share(joint, sizes, norm, eps, out, rows, thread, threads):
-    heads = sizes[1]
-    first, stop = share(rows * heads, threads, thread)
-    for task in range(first, stop):
-        gated_norm(joint, sizes, norm, eps, out, task // heads, task // heads + 1, task % heads)
+def _norm_share(joint, sizes, constants, eps, work, out, thread, threads):
+    """The (piece, value head) pairs of one thread."""
+    key_heads, value_heads = sizes[0], sizes[1]
+    groups = value_heads // key_heads
+    one = piece_size(sizes[2], sizes[3], groups)
+    total, spent, pieces = _rows(sizes) * value_heads, 0, 0
+    for i in range(sizes[SEQUENCES]):
+        row, tokens, _, _ = _sequence(sizes, i)
+        for t0 in range(0, tokens, PIECE):
+            t1 = min(t0 + PIECE, tokens)
+            for head in range(value_heads):
+                if spent * threads // total == thread:
+                    at = (pieces * key_heads + head // groups) * one
+                    _normed(joint, sizes, constants, eps, work, at, out, row + t0, row + t1, head)
+                spent += t1 - t0
+            pieces += 1
 
 
 @entry
 def gated_delta(
-    joint, sizes, eps, taps, a_log, dt_bias, norm, starts, src, dst, old, before, window, after, work, out,
-    phase, thread, threads,
+    joint, sizes, eps, constants, old, before, window, after, work, out, phase, thread, threads
 ):  # fmt: skip
-    """One thread's share of one phase of the mixer. All arrays are flat and float32, except where said.
+    """One thread's share of one phase of the mixer. All arrays are flat and float32, except `sizes`.
 
     Args:
         joint: [N, stride], the output of one linear layer that holds qkv, z, b and a.
-        sizes: int64 [Hk, Hv, dk, dv, Kc, stride, column of qkv, of z, of b, of a].
+        sizes: int64 [Hk, Hv, dk, dv, Kc, stride, column of qkv, of z, of b, of a, B, starts [B+1], src [B],
+            dst [B]], the last as in `Batch`; src is a place in `old` and `before`.
         eps: float32, of the gated norm.
-        taps: [Kc, conv_dim], tap Kc-1 multiplies the current token.
-        a_log, dt_bias: [Hv]; norm: [dv].
-        starts, src, dst: int32 as in `Batch`; src is a place in `old` and `before`.
+        constants: [taps [Kc, conv_dim], a_log [Hv], dt_bias [Hv], norm [dv]]; tap Kc-1 multiplies the current
+            token.
         old, before: conv windows and recurrent matrices to read, in the layout of `DeltaState`.
         window, after: those to write. They may be the same arrays, if no sequence reads what another writes.
         work: a buffer of the size that `plan_delta` answered.
@@ -216,25 +248,22 @@ def gated_delta(
     if phase == EVERYTHING:
         at = thread * piece_size(sizes[2], sizes[3], sizes[1] // sizes[0])
         _one_region(
-            joint, sizes, eps, taps, a_log, dt_bias, norm, starts, src, dst, old, before, window, after, work,
-            out, at, thread, threads,
+            joint, sizes, eps, constants, old, before, window, after, work, out, at, thread, threads
         )  # fmt: skip
     elif phase == PREPARE:
-        _prepare_share(joint, sizes, taps, a_log, dt_bias, starts, src, old, work, thread, threads)
+        _prepare_share(joint, sizes, constants, old, work, thread, threads)
     elif phase == RECUR:
-        _recur_share(joint, sizes, starts, src, dst, old, before, window, after, work, out, thread, threads)
+        _recur_share(joint, sizes, old, before, window, after, work, thread, threads)
     else:
-        _norm_share(joint, sizes, norm, eps, out, np.int64(starts[len(starts) - 1]), thread, threads)
+        _norm_share(joint, sizes, constants, eps, work, out, thread, threads)
 
 
 @parallel
 def gated_delta_threads(
-    joint, sizes, eps, taps, a_log, dt_bias, norm, starts, src, dst, old, before, window, after, work, out,
-    phase, threads,
+    joint, sizes, eps, constants, old, before, window, after, work, out, phase, threads
 ):  # fmt: skip
     """One phase of `gated_delta` on all threads."""
     for thread in prange(threads):
         gated_delta(
-            joint, sizes, eps, taps, a_log, dt_bias, norm, starts, src, dst, old, before, window, after, work,
-            out, phase, np.int64(thread), threads,
+            joint, sizes, eps, constants, old, before, window, after, work, out, phase, thread, threads
         )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from qanat.backends.cpu.twins.functions import F32, exp, fma, sigmoid, silu, softplus
+from qanat.backends.cpu.twins.functions import F32, exp, fma, lane_sum, lanes, sigmoid, silu, softplus
 from qanat.backends.cpu.twins.norm import rms_norm, sum_of_squares
 from qanat.model.ops import DeltaWeights
 from qanat.model.shapes import DeltaShape
@@ -34,11 +34,19 @@ def l2_norm(x: F32) -> F32:
 
 def delta_step(S: F32, q: F32, k: F32, v: F32, keep: F32, beta: F32) -> tuple[F32, F32]:
     """One token: S [Hv, dk, dv], q and k [Hv, dk], v [Hv, dv], keep = exp(g) and beta [Hv] -> o, new S."""
-    S = S * keep[:, None, None]
-    predicted = _read(k, S)
-    correction = beta[:, None] * (v - predicted)
-    S = fma(k[:, :, None], correction[:, None, :], S)
-    return _read(q, S), S
+    keep, product = keep[:, None], _dot(q, k)[:, None]
+    correction = beta[:, None] * (v - keep * _read(k, S))
+    o = keep * _read(q, S) + product * correction
+    return o, fma(k[:, :, None], correction[:, None, :], S * keep[:, None])
+
+
+def _dot(x: F32, y: F32) -> F32:
+    """Products over the last axis: sixteen partial sums in ascending order, then their tree."""
+    parts = lanes(x * y)
+    total = np.zeros_like(parts[..., 0, :])
+    for i in range(parts.shape[-2]):
+        total = total + parts[..., i, :]
+    return lane_sum(total)
 
 
 def _read(key: F32, S: F32) -> F32:

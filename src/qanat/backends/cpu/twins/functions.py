@@ -22,7 +22,7 @@ F32 = NDArray[np.float32]
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
 
 
-def _constant(value: float, like: F32) -> F32:
+def _constant(value: float | np.float32, like: F32) -> F32:
     return np.full_like(like, value)
 
 
