@@ -74,6 +74,10 @@ class Watcher:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.ops, name)
 
+    def run(self, forward: Any, batch: Batch, state: Any) -> Any:
+        """Operation by operation, however the backend would do it."""
+        return forward(batch, state)
+
     def embed(self, table: Any, tokens: NDArray[np.int32]) -> Any:
         """Rows of the table; noted."""
         return self._note(self.ops.embed(table, tokens))

@@ -6,7 +6,7 @@ sequence: never on its neighbours in the batch, on how a prompt was cut into chu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -69,6 +69,15 @@ class Ops(Protocol[A]):
     ) -> Any:
         """Allocate the sequences' state, one entry a layer: `slots` conv windows and recurrent matrices
         for linear attention, `pages` pages of `page` tokens of keys and values for full attention."""
+
+    def run(
+        self, forward: Callable[[Batch, Any], HeadOutput[A]], batch: Batch, state: Any
+    ) -> HeadOutput[A]:
+        """Compute one step: what `forward`, which calls the operations below, says.
+
+        A backend may note the operations once, for batches of one form, and repeat them from then on. What
+        is returned may lie in memory that the next step uses again.
+        """
 
     def embed(self, table: A, tokens: NDArray[np.int32]) -> A:
         """Rows [N, H] of the embedding table."""

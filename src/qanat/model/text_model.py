@@ -106,8 +106,12 @@ class TextModel(Generic[A]):
         """Run the batch's new tokens through all layers; updates `state`.
 
         Returns:
-            The final-norm hidden rows [M, H] and raw float32 logits [M, V] of `batch.output_rows`.
+            The final-norm hidden rows [M, H] and raw float32 logits [M, V] of `batch.output_rows`, which may
+            be overwritten by the next step.
         """
+        return self.ops.run(self._forward, batch, state)
+
+    def _forward(self, batch: Batch, state: Any) -> HeadOutput[A]:
         eps = self.config.rms_norm_eps
         x = self.ops.embed(self.embedding, batch.tokens)  # [N, H]
         for i, layer in enumerate(self.layers):

@@ -1,4 +1,4 @@
-"""Linear layers for the operations: rows of float32 in, rows of float32 out, in either form of weights."""
+"""Linear layers as instructions: rows of float32 in, rows of float32 out, in either form of weights."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qanat.backends.cpu.kernels.linear_bf16 import linear_bf16
-from qanat.backends.cpu.kernels.linear_int8 import linear_int8
-from qanat.backends.cpu.kernels.quantise import norm_quantise
 from qanat.backends.cpu.packing import F32, GROUP, PackedBf16, PackedInt8, aligned_empty
-from qanat.backends.cpu.simd.dot import ACTIVATION
+from qanat.backends.cpu.simd.dot import ACTIVATION, SPREADS
+from qanat.backends.cpu.tape import Operation, Tape
 
-__all__ = ["Quantised", "multiply", "multiply_quantised", "quantise"]
+__all__ = ["NOTHING", "Quantised", "multiply", "multiply_quantised", "quantise", "swiglu_quantise"]
 
 NOTHING = np.empty(0, np.float32)
 APART = 32
@@ -48,23 +46,39 @@ class Quantised:
         """Elements from one row of q to the next."""
         return -(-self.in_features // GROUP) * GROUP + APART
 
+    def numbers(self) -> F32:
+        """What the rows stand for, float32 [capacity, in_features], a copy."""
+        q = self.q.reshape(self.capacity, self.ldq)[:, :-APART].reshape(self.capacity, -1, 4)
+        if SPREADS:  # fours are stored as `simd.dot` wants them
+            q = q[..., [0, 2, 1, 3]]
+        groups = q.reshape(self.capacity, -1, GROUP) * self.scales.reshape(self.capacity, -1, 1)
+        return groups.reshape(self.capacity, -1)[:, : self.in_features].astype(np.float32)
 
-def quantise(x: F32, into: Quantised, threads: int, *, norm: F32 = NOTHING, eps: float = 0.0) -> None:
+
+def quantise(tape: Tape, x: F32, into: Quantised, *, gain: F32 = NOTHING, eps: float = 0.0) -> None:
     """Quantise the first `into.in_features` columns of x, contiguous float32 [N, ldx].
 
-    With `norm` [in_features], the gain of an RMSNorm, the rows are normed first.
+    With `gain` [in_features], the factors of an RMSNorm, the rows are normed first.
     """
     assert len(x) <= into.capacity
     assert x.shape[1] >= into.in_features
-    assert x.flags.c_contiguous
-    norm_quantise(
-        x.reshape(-1), x.shape[1], len(x), into.in_features, norm, np.float32(eps),
-        into.q, into.ldq, into.scales, into.sums, threads,
+    tape.add(
+        Operation.QUANTISE, x, x.shape[1], len(x), into.in_features, gain, np.float32(eps),
+        into.q, into.ldq, into.scales, into.sums,
+    )  # fmt: skip
+
+
+def swiglu_quantise(tape: Tape, joint: F32, up: int, into: Quantised) -> None:
+    """Quantise silu(gate) * up, columns of joint [N, stride]: the gate at 0, the other factor at `up`."""
+    assert len(joint) <= into.capacity
+    tape.add(
+        Operation.SWIGLU, joint, joint.shape[1], up, len(joint), into.in_features,
+        into.q, into.ldq, into.scales, into.sums,
     )  # fmt: skip
 
 
 def multiply_quantised(
-    x: Quantised, weight: PackedInt8, out: F32, threads: int, residual: F32 | None = None
+    tape: Tape, x: Quantised, weight: PackedInt8, out: F32, residual: F32 | None = None
 ) -> None:
     """out = x W^T for the first len(out) rows of x, or residual + x W^T.
 
@@ -74,33 +88,29 @@ def multiply_quantised(
     """
     assert x.in_features == weight.in_features
     assert len(out) <= x.capacity
-    linear_int8(
-        x.q, x.ldq, x.scales, x.sums, len(out), weight.data, weight.scales, weight.groups,
-        _flat(out, weight.out_padded), out.shape[1], _residual(out, residual), threads,
+    assert out.shape[1] >= weight.out_padded
+    tape.add(
+        Operation.LINEAR, x.q, x.ldq, x.scales, x.sums, len(out), weight.data, weight.scales, weight.groups,
+        out, out.shape[1], _residual(out, residual),
     )  # fmt: skip
+    tape.products += len(out) * weight.data.size
 
 
-def multiply(x: F32, weight: PackedBf16, out: F32, threads: int, residual: F32 | None = None) -> None:
+def multiply(tape: Tape, x: F32, weight: PackedBf16, out: F32, residual: F32 | None = None) -> None:
     """The same with bfloat16 weights; x is contiguous float32 [N, ldx], of which the first columns count."""
     assert x.shape[1] >= weight.in_features
     assert len(x) == len(out)
-    assert x.flags.c_contiguous
-    linear_bf16(
-        x.reshape(-1), x.shape[1], len(x), weight.in_features, weight.data, weight.panels,
-        _flat(out, weight.out_padded), out.shape[1], _residual(out, residual), threads,
+    assert out.shape[1] >= weight.out_padded
+    tape.add(
+        Operation.LINEAR, x, x.shape[1], len(x), weight.in_features, weight.data, weight.panels,
+        out, out.shape[1], _residual(out, residual),
     )  # fmt: skip
-
-
-def _flat(out: F32, width: int) -> F32:
-    assert out.shape[1] >= width
-    assert out.flags.c_contiguous
-    return out.reshape(-1)
+    tape.products += len(out) * weight.data.size
 
 
 def _residual(out: F32, residual: F32 | None) -> F32:
     if residual is None:
         return NOTHING
     assert residual.shape == out.shape
-    assert residual.flags.c_contiguous
-    assert residual is not out
-    return residual.reshape(-1)
+    assert not np.may_share_memory(residual, out)
+    return residual

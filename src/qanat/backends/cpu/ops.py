@@ -1,5 +1,9 @@
 """`CpuOps`: the protocol `Ops` on Numba kernels.
 
+An operation computes nothing by itself: it writes an instruction (`qanat.backends.cpu.tape`). `run` has the
+operations of a whole step written once for each form of batch, and from then on only runs the tape. Outside
+`run` an operation's instructions run at once.
+
 An array of activations is float32 [N, width], contiguous; the residual stream is filled up with zero columns
 to a multiple of 64, the width that the linear kernels write. `norm_linear` hands out `Part`s: columns of one
 joint output, which the mixers and SwiGLU read where they lie.
@@ -7,22 +11,25 @@ joint output, which the mixers and SwiGLU read where they lie.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from qanat.backends.cpu import linear, mixers
-from qanat.backends.cpu.delta_mixer import DeltaMixer, delta_constants
-from qanat.backends.cpu.kernels.norm import rms_norm, swiglu
+from qanat.backends.cpu import linear
+from qanat.backends.cpu.linear import Quantised
 from qanat.backends.cpu.pack_cache import PackCache
 from qanat.backends.cpu.packing import PackedBf16, PackedInt8, pack
+from qanat.backends.cpu.programs import Program, Programs
+from qanat.backends.cpu.sampling import Sampler
 from qanat.backends.cpu.state import AttentionState, CpuState, DeltaState
-from qanat.backends.cpu.threads import choose_threads, use_threads
+from qanat.backends.cpu.step import AttentionLayout, DeltaLayout, Step, forked_sources
+from qanat.backends.cpu.tape import Operation, Runner
+from qanat.backends.cpu.threads import choose_threads
 from qanat.backends.cpu.workspace import Workspace
-from qanat.backends.reference.sampling import sample
 from qanat.model.batch import Batch
 from qanat.model.ops import AttentionWeights, DeltaWeights, HeadOutput
 from qanat.model.sampling import Choice, SamplingRow
@@ -31,6 +38,7 @@ from qanat.model.shapes import AttentionShape, DeltaShape
 __all__ = ["CpuOps", "Part"]
 
 F32 = NDArray[np.float32]
+Weight = PackedInt8 | PackedBf16
 ONE = np.float32(1)
 KEY_VALUE = {"int8": "bf16", "bf16": "f32"}
 """How keys and values are kept, by the mode of the weights: bf16 is the mode that compares with float32."""
@@ -45,7 +53,7 @@ class Part:
     width: int
 
 
-Array = F32 | Part
+Array = F32 | Part | Quantised
 
 
 class CpuOps:
@@ -60,13 +68,13 @@ class CpuOps:
     def __init__(self, weights: str, *, threads: int | None = None, pack: PackCache | None = None) -> None:
         self.weights = weights
         self.threads = choose_threads(threads)
-        use_threads(self.threads)
         self._cache = pack
+        self._runner = Runner(weights, self.threads)
+        self._sampler = Sampler()
         self._work = Workspace()
-        self._delta = DeltaMixer(self._work, self.threads)
-        self._quantised: dict[int, linear.Quantised] = {}
+        self._programs = Programs()
+        self._program: Program | None = None  # that is being written
         self._derived: dict[int, tuple[Any, Any]] = {}
-        self._step: mixers.AttentionStep | None = None
 
     # -- weights and state -----------------------------------------------------------------------------
 
@@ -74,7 +82,7 @@ class CpuOps:
         """A small tensor as float32."""
         return np.array(values, dtype=np.float32)
 
-    def linear_weight(self, parts: Sequence[NDArray[Any]]) -> PackedInt8 | PackedBf16:
+    def linear_weight(self, parts: Sequence[NDArray[Any]]) -> Weight:
         """Pack the concatenation of `parts`, or find it packed."""
         shape = (sum(len(part) for part in parts), parts[0].shape[1])
         if self._cache is None:
@@ -84,7 +92,7 @@ class CpuOps:
             return PackedInt8(*shape, arrays["data"], arrays["scales"])
         return PackedBf16(*shape, arrays["data"])
 
-    def embedding_weight(self, table: NDArray[Any]) -> PackedInt8 | PackedBf16:
+    def embedding_weight(self, table: NDArray[Any]) -> Weight:
         """An embedding table, which also serves as the head when the two are tied."""
         return self.linear_weight([table])
 
@@ -99,25 +107,76 @@ class CpuOps:
         """Zeroed state for every layer."""
         return CpuState.zeros(layers, slots, pages, page, KEY_VALUE[self.weights])
 
+    # -- a step ----------------------------------------------------------------------------------------
+
+    def run(
+        self, forward: Callable[[Batch, Any], HeadOutput[Any]], batch: Batch, state: CpuState
+    ) -> HeadOutput[F32]:
+        """One step; what it returns lies in memory that the next step uses again.
+
+        A batch in which a sequence reads what another writes gets a program of its own, which reads copies.
+        """
+        form = None if forked_sources(batch) is not None else (len(batch.tokens), len(batch.output_rows))
+        program = self._programs.find(state, form)
+        if program is None:
+            self._program = program = self._programs.new()
+            try:
+                program.output = forward(batch, state)
+            finally:
+                self._program = None
+            self._programs.keep(form, program)
+        self._execute(program, batch)
+        return program.output
+
+    def _write(self) -> Program:
+        """Where the next instructions belong: the step's program, or one for this operation alone."""
+        return self._program or Program({})
+
+    def _done(self, program: Program, batch: Batch | None = None) -> None:
+        """An operation has written its instructions."""
+        if program is not self._program:
+            self._execute(program, batch)
+
+    def _execute(self, program: Program, batch: Batch | None) -> None:
+        step = Step()
+        if batch is not None:
+            threads = self._runner.pool(program.tape).threads
+            step = Step.of(batch, program.delta, program.attention, self._work, threads)
+        self._runner.run(program.tape, step)
+
     # -- operations ------------------------------------------------------------------------------------
 
-    def embed(self, table: PackedInt8 | PackedBf16, tokens: NDArray[np.int32]) -> F32:
-        """Rows of the table, filled up."""
-        rows = table.rows(tokens)
-        padded = -(-rows.shape[1] // 64) * 64
-        if padded == rows.shape[1]:
-            return rows
-        x = np.zeros((len(rows), padded), np.float32)
-        x[:, : rows.shape[1]] = rows
-        return x
+    def embed(self, table: Weight, tokens: NDArray[np.int32]) -> F32:
+        """Rows of the table, filled up. IndexError if a token is not in it."""
+        if self._program is not None:
+            return self._embedded(self._program, table, len(tokens))
+        program = Program({})
+        out = self._embedded(program, table, len(tokens))
+        table.check_rows(tokens)
+        self._runner.run(program.tape, Step(tokens=np.ascontiguousarray(tokens, np.int32)))
+        return out
 
     def norm_linear(
-        self, x: F32, norm: F32, eps: float, weight: PackedInt8 | PackedBf16, splits: Sequence[int]
+        self, x: F32, norm: F32, eps: float, weight: Weight, splits: Sequence[int]
     ) -> list[Array]:
         """rms_norm with 1 + w, one product, as columns of one array."""
-        joint = self._norm_multiply(x, self._gain(norm), eps, weight)
-        starts = np.cumsum([0, *splits[:-1]]).tolist()
-        return [Part(joint, start, width) for start, width in zip(starts, splits, strict=True)]
+        program = self._write()
+        gain, rows = self._gain(norm), len(x)
+        joint = program.room("joint", rows, weight.out_padded)
+        if isinstance(weight, PackedBf16):
+            normed = program.room("normed", rows, len(gain))
+            program.tape.add(
+                Operation.NORM, x, x.shape[1], rows, False, gain, np.float32(eps), normed
+            )  # fmt: skip
+            linear.multiply(program.tape, normed, weight, joint)
+        else:
+            quantised = program.quantised(rows, weight.in_features)
+            linear.quantise(program.tape, x, quantised, gain=gain, eps=eps)
+            linear.multiply_quantised(program.tape, quantised, weight, joint)
+        self._done(program)
+        return [
+            Part(joint, start, width) for start, width in zip(accumulate(splits, initial=0), splits, strict=False)
+        ]
 
     def gated_delta(
         self,
@@ -131,12 +190,22 @@ class CpuOps:
         state: CpuState,
         layer: int,
     ) -> F32:
-        """See `qanat.backends.cpu.delta_mixer`."""
-        own = state.layers[layer]
+        """See `kernels.delta`."""
+        own, program = state.layers[layer], self._write()
         assert isinstance(own, DeltaState)
         columns = qkv.start, z.start, b.start, a.start
-        constants = self._once(w, lambda: delta_constants(w))
-        return self._delta(qkv.joint, columns, constants, shape, batch, own)
+        program.layout_delta(DeltaLayout(shape, qkv.joint.shape[1], columns))
+        old, before = own.conv_window, own.recurrent
+        sources = forked_sources(batch)
+        if sources is not None:
+            old, before = old[sources], before[sources]  # before anything is written
+        out = program.room("mixed", len(qkv.joint), shape.vd)
+        program.tape.add(
+            Operation.DELTA, qkv.joint, np.float32(shape.eps), self._delta_constants(w), old, before,
+            own.conv_window, own.recurrent, out,
+        )  # fmt: skip
+        self._done(program, batch)
+        return out
 
     def gated_attention(
         self,
@@ -149,89 +218,103 @@ class CpuOps:
         state: CpuState,
         layer: int,
     ) -> F32:
-        """See `qanat.backends.cpu.mixers`."""
-        own = state.layers[layer]
+        """See `kernels.attention`."""
+        own, program = state.layers[layer], self._write()
         assert isinstance(own, AttentionState)
-        columns = mixers.AttentionColumns(qg.start, k.start, v.start)
-        weights = self._once(w, lambda: AttentionWeights(ONE + w.q_norm, ONE + w.k_norm))
-        stride = qg.joint.shape[1]
-        step = self._step
-        if step is None or not step.fits(shape, columns, stride, batch):
-            step = self._step = mixers.AttentionStep.of(shape, columns, stride, batch, self.threads)
-        return mixers.gated_attention(qg.joint, weights, step, own, self._work, self.threads)
-
-    def linear_residual(self, x: F32, weight: PackedInt8 | PackedBf16, residual: F32) -> F32:
-        """residual + x W^T."""
-        out = np.empty_like(residual)
-        if isinstance(weight, PackedBf16):
-            linear.multiply(x, weight, out, self.threads, residual)
-            return out
-        quantised = self._room(len(x), weight.in_features)
-        linear.quantise(x, quantised, self.threads)
-        linear.multiply_quantised(quantised, weight, out, self.threads, residual)
+        program.layout_attention(AttentionLayout(shape, qg.joint.shape[1], (qg.start, k.start, v.start)))
+        out = program.room("mixed", len(qg.joint), shape.heads * shape.head_dim)
+        program.tape.add(
+            Operation.ATTENTION, qg.joint, np.float32(shape.eps), self._gain(w.q_norm), self._gain(w.k_norm),
+            own.keys, own.values, out,
+        )  # fmt: skip
+        self._done(program, batch)
         return out
 
-    def swiglu(self, gate: Part, up: Part) -> F32:
-        """silu(gate) * up."""
-        joint = gate.joint
-        out = np.empty((len(joint), gate.width), np.float32)
-        swiglu(joint.reshape(-1), joint.shape[1], up.start, gate.width, out.reshape(-1), self.threads)
+    def linear_residual(self, x: F32 | Quantised, weight: Weight, residual: F32) -> F32:
+        """residual + x W^T."""
+        program = self._write()
+        out = program.stream_beside(residual)
+        if isinstance(weight, PackedBf16):
+            assert not isinstance(x, Quantised)
+            linear.multiply(program.tape, x, weight, out, residual)
+        else:
+            if not isinstance(x, Quantised):
+                rows = program.quantised(len(x), weight.in_features)
+                linear.quantise(program.tape, x, rows)
+                x = rows
+            linear.multiply_quantised(program.tape, x, weight, out, residual)
+        self._done(program)
+        return out
+
+    def swiglu(self, gate: Part, up: Part) -> F32 | Quantised:
+        """silu(gate) * up; with int8 weights quantised at once, for the product that follows."""
+        program, joint = self._write(), gate.joint
+        assert gate.start == 0
+        out: F32 | Quantised
+        if self.weights == "int8":
+            out = program.quantised(len(joint), gate.width)
+            linear.swiglu_quantise(program.tape, joint, up.start, out)
+        else:
+            out = program.room("mixed", len(joint), gate.width)
+            program.tape.add(
+                Operation.SWIGLU, joint, joint.shape[1], up.start, len(joint), gate.width, out
+            )  # fmt: skip
+        self._done(program)
         return out
 
     def head(
-        self, x: F32, rows: NDArray[np.int32], norm: F32, eps: float, weight: PackedInt8 | PackedBf16
+        self, x: F32, rows: NDArray[np.int32], norm: F32, eps: float, weight: Weight
     ) -> HeadOutput[F32]:
-        """Final norm and logits of the wanted rows."""
-        hidden = self._normed(x[rows], self._gain(norm), eps)
-        if not len(rows):
-            return HeadOutput(hidden, np.empty((0, weight.out_features), np.float32))
-        logits = np.empty((len(rows), weight.out_padded), np.float32)
-        if isinstance(weight, PackedBf16):
-            linear.multiply(hidden, weight, logits, self.threads)
-        else:
-            quantised = self._room(len(rows), weight.in_features)
-            linear.quantise(hidden, quantised, self.threads)
-            linear.multiply_quantised(quantised, weight, logits, self.threads)
-        return HeadOutput(hidden, _contiguous(logits[:, : weight.out_features]))
+        """Final norm and logits of the wanted rows; columns that fill up lie between rows of logits."""
+        program, count, gain = self._write(), len(rows), self._gain(norm)
+        hidden = program.room("hidden", count, len(gain))
+        logits = program.room("logits", count, weight.out_padded)
+        if count:
+            program.tape.add(
+                Operation.NORM, x, x.shape[1], count, True, gain, np.float32(eps), hidden
+            )  # fmt: skip
+            if isinstance(weight, PackedBf16):
+                linear.multiply(program.tape, hidden, weight, logits)
+            else:
+                quantised = program.quantised(count, weight.in_features)
+                linear.quantise(program.tape, hidden, quantised)
+                linear.multiply_quantised(program.tape, quantised, weight, logits)
+        if self._program is None:
+            self._runner.run(program.tape, Step(output_rows=np.ascontiguousarray(rows, np.int32)))
+        return HeadOutput(hidden, logits[:, : weight.out_features])
 
     def sample(self, logits: F32, rows: Sequence[SamplingRow], live_vocab: int) -> list[Choice]:
-        """See `qanat.backends.reference.sampling`."""
-        return sample(logits, rows, live_vocab)
+        """See `qanat.backends.cpu.sampling`."""
+        return self._sampler.sample(logits, rows, live_vocab)
 
     def to_numpy(self, x: Array) -> F32:
-        """A copy; of the residual stream without the columns that fill it up."""
+        """A copy, the columns that fill up the residual stream included. Not inside `run`."""
+        assert self._program is None, "nothing is computed before the whole step is written"
         if isinstance(x, Part):
             return x.joint[:, x.start : x.start + x.width].copy()
-        return x.copy()
+        return x.numbers() if isinstance(x, Quantised) else x.copy()
 
     # -- what they share -------------------------------------------------------------------------------
 
-    def _norm_multiply(self, x: F32, gain: F32, eps: float, weight: PackedInt8 | PackedBf16) -> F32:
-        out = np.empty((len(x), weight.out_padded), np.float32)
-        if isinstance(weight, PackedBf16):
-            linear.multiply(self._normed(x, gain, eps), weight, out, self.threads)
-            return out
-        quantised = self._room(len(x), weight.in_features)
-        linear.quantise(x, quantised, self.threads, norm=gain, eps=eps)
-        linear.multiply_quantised(quantised, weight, out, self.threads)
+    def _embedded(self, program: Program, table: Weight, rows: int) -> F32:
+        padded = -(-table.in_features // 64) * 64
+        out = program.stream(rows, padded)
+        out[:, table.in_features :] = 0
+        operands = [*table.arrays().values()]
+        inner = table.groups if isinstance(table, PackedInt8) else table.in_padded
+        program.tape.add(Operation.EMBED, *operands, inner, table.in_features, out, padded)
         return out
-
-    def _normed(self, x: F32, gain: F32, eps: float) -> F32:
-        narrow = _contiguous(x[:, : len(gain)])
-        out = np.empty_like(narrow)
-        rms_norm(narrow.reshape(-1), gain, np.float32(eps), out.reshape(-1), self.threads)
-        return out
-
-    def _room(self, rows: int, width: int) -> linear.Quantised:
-        """A buffer for quantised rows, kept for the next step."""
-        room = self._quantised.get(width)
-        if room is None or room.capacity < rows:
-            room = self._quantised[width] = linear.Quantised.empty(rows, width)
-        return room
 
     def _gain(self, norm: F32) -> F32:
         gain: F32 = self._once(norm, lambda: ONE + norm)
         return gain
+
+    def _delta_constants(self, w: DeltaWeights[F32]) -> F32:
+        """A layer's weights as one array: taps [Kc, conv_dim], a_log [Hv], dt_bias [Hv], norm [dv]."""
+        constants: F32 = self._once(
+            w, lambda: np.concatenate([w.conv.T.reshape(-1), w.a_log, w.dt_bias, w.norm])
+        )
+        return constants
 
     def _once(self, source: Any, derive: Any) -> Any:
         """What `derive` gives for a weight, made once: the source is kept, so that its id stays its own."""
@@ -239,7 +322,3 @@ class CpuOps:
         if found is None:
             found = self._derived[id(source)] = (source, derive())
         return found[1]
-
-
-def _contiguous(x: F32) -> F32:
-    return np.ascontiguousarray(x)

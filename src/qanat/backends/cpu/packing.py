@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qanat.backends.cpu.kernels import packing as kernels
+from qanat.backends.cpu.pool import Pool
 from qanat.errors import CheckpointError
 
 __all__ = ["Packed", "PackedBf16", "PackedInt8", "aligned_empty", "pack"]
@@ -80,18 +81,22 @@ class Packed(ABC):
 
     def rows(self, ids: NDArray[np.integer[Any]]) -> F32:
         """Rows `ids` [N] as float32 [N, in_features]: an embedding look-up. IndexError if out of range."""
+        self.check_rows(ids)
+        out = np.empty((len(ids), self.in_features), np.float32)
+        self._read(np.ascontiguousarray(ids, np.int32), out)
+        return out
+
+    def check_rows(self, ids: NDArray[np.integer[Any]]) -> None:
+        """IndexError if one of `ids` is out of range."""
         if len(ids) and not 0 <= int(np.min(ids)) <= int(np.max(ids)) < self.out_features:
             raise IndexError(f"a row id is not in 0 .. {self.out_features - 1}")
-        out = np.empty((len(ids), self.in_features), np.float32)
-        self._read(np.ascontiguousarray(ids, np.int64), out)
-        return out
 
     def unpack(self) -> F32:
         """The whole matrix as float32 [out_features, in_features]."""
         return self.rows(np.arange(self.out_features))
 
     @abstractmethod
-    def _read(self, ids: NDArray[np.int64], out: F32) -> None:
+    def _read(self, ids: NDArray[np.int32], out: F32) -> None:
         """Rows `ids`, which are in range, as float32 into out [N, in_features]."""
 
 
@@ -115,8 +120,9 @@ class PackedInt8(Packed):
         """`data` and `scales`."""
         return {"data": self.data, "scales": self.scales}
 
-    def _read(self, ids: NDArray[np.int64], out: F32) -> None:
-        kernels.rows_int8(ids, self.data, self.scales, self.groups, self.in_features, out)
+    def _read(self, ids: NDArray[np.int32], out: F32) -> None:
+        flat, width = out.reshape(-1), self.in_features
+        kernels.rows_int8(ids, self.data, self.scales, self.groups, width, flat, width, 0, len(ids))
 
 
 @dataclass(frozen=True)
@@ -128,8 +134,9 @@ class PackedBf16(Packed):
         """Inputs including zeros, a multiple of 16."""
         return _up(self.in_features, PANEL)
 
-    def _read(self, ids: NDArray[np.int64], out: F32) -> None:
-        kernels.rows_bf16(ids, self.data, self.in_padded, self.in_features, out)
+    def _read(self, ids: NDArray[np.int32], out: F32) -> None:
+        flat, width = out.reshape(-1), self.in_features
+        kernels.rows_bf16(ids, self.data, self.in_padded, width, flat, width, 0, len(ids))
 
 
 def pack(parts: Sequence[NDArray[Any]], mode: str, threads: int = 1) -> PackedInt8 | PackedBf16:
@@ -149,16 +156,18 @@ def pack(parts: Sequence[NDArray[Any]], mode: str, threads: int = 1) -> PackedIn
     if len(columns) != 1:
         raise ValueError(f"parts must agree in their columns, not {sorted(columns)}")
     outputs, (inputs,) = sum(len(part) for part in parts), columns
+    pool, finite = Pool(threads), np.empty(threads, np.bool_)
     padded, ld = _up(outputs, BAND), _up(inputs, GROUP if mode == "int8" else PANEL)
     if mode == "bf16":
         data = aligned_empty(padded * ld, np.uint16)
         for first, chunk in _chunks(parts, padded, ld):
-            kernels.pack_bf16(chunk.reshape(-1), len(chunk) // PANEL, ld, data, first // PANEL, threads)
+            pool.run(kernels.pack_bf16, chunk.reshape(-1), len(chunk) // PANEL, ld, data, first // PANEL)
         return PackedBf16(outputs, inputs, data)
     data, scales = aligned_empty(padded * ld, np.int8), aligned_empty(padded * ld // GROUP, np.uint16)
     for first, chunk in _chunks(parts, padded, ld):
-        rows = chunk.reshape(-1)
-        if not kernels.pack_int8(rows, len(chunk) // PANEL, ld, data, scales, first // PANEL, threads):
+        rows, panels = chunk.reshape(-1), len(chunk) // PANEL
+        pool.run(kernels.pack_int8, rows, panels, ld, data, scales, first // PANEL, finite)
+        if not finite.all():
             raise CheckpointError(f"a weight of a [{outputs}, {inputs}] matrix is not a finite number")
     return PackedInt8(outputs, inputs, data, scales)
 

@@ -1,21 +1,14 @@
-"""How many threads compute, and that a parallel region costs microseconds.
-
-Numba can run parallel loops on OpenMP (2.4 us a region, measured) or on a pool of its own (107 us). A step of
-a large model has a hundred regions, so OpenMP's library is worth asking for.
-"""
+"""How many threads compute."""
 
 from __future__ import annotations
 
 import os
 import re
-import warnings
 from pathlib import Path
-
-import numba
 
 from qanat.errors import RequestError
 
-__all__ = ["choose_threads", "physical_cores", "use_threads"]
+__all__ = ["choose_threads", "physical_cores"]
 
 MOST = 1024
 TOPOLOGY = Path("/sys/devices/system/cpu")
@@ -57,19 +50,3 @@ def choose_threads(threads: int | None) -> int:
     if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= MOST:
         raise RequestError(f"threads must be a whole number from 1 to {MOST}, not {threads!r}")
     return threads
-
-
-def use_threads(threads: int) -> None:
-    """Prepare Numba for regions of `threads` shares; warns once where OpenMP's library is missing."""
-    try:
-        from numba.np.ufunc import omppool  # type: ignore[attr-defined]  # noqa: F401
-
-        numba.config.THREADING_LAYER = "omp"  # type: ignore[attr-defined]
-    except ImportError:
-        warnings.warn(
-            "OpenMP's library (libgomp) is missing, so every parallel step costs 40 times more: "
-            "install the system package libgomp1 (Debian, Ubuntu) or libgomp (Fedora)",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]

@@ -9,7 +9,6 @@ kept and merged in order.
 from __future__ import annotations
 
 import numpy as np
-from numba import prange
 
 from qanat.backends.cpu.kernels.attention_parts import (
     LOWEST,
@@ -27,15 +26,13 @@ from qanat.backends.cpu.kernels.attention_parts import (
     store_part,
     weigh,
 )
-from qanat.backends.cpu.kernels.jit import entry, inlined, inner, parallel
+from qanat.backends.cpu.kernels.jit import entry, inlined, inner
 from qanat.backends.cpu.kernels.share import share
 from qanat.backends.cpu.simd import splat_f32, store_f32, zero_f32
 
-__all__ = ["EVERYTHING", "gated_attention", "gated_attention_threads", "plan_attention"]
+__all__ = ["ATTEND", "MERGE", "PREPARE", "gated_attention", "plan_attention"]
 
-PREPARE, ATTEND, MERGE, EVERYTHING = range(4)
-SERIAL_ROWS = 4
-"""Rows whose norms and rotations cost less than opening a parallel region."""
+PREPARE, ATTEND, MERGE = range(3)
 
 QUERIES = 64
 """Queries of a group: what reads a page together."""
@@ -280,7 +277,7 @@ def _merge_share(joint, sizes, plan, values, w, at, out, thread, threads):
         _finish(group, sizes, w, result, lanes, slots, first, stop, values, joint, out)
 
 
-@entry
+@inner
 def gated_attention(
     joint, sizes, eps, q_norm, k_norm, cos, sin, starts, cache_len, pages, keys, values, plan, work, out,
     phase, thread, threads,
@@ -297,37 +294,16 @@ def gated_attention(
         plan, work: what `plan_attention` answered, and a buffer of that size.
         out: [N, nh * head_dim].
         phase: PREPARE, ATTEND and, if groups are shared, MERGE; each begun when all threads have ended the
-            one before. EVERYTHING for the only thread.
+            one before.
     """
     at = thread * _scratch(sizes)
-    if phase in (PREPARE, EVERYTHING):
+    if phase == PREPARE:
         first, stop = share(len(out) // (sizes[0] * sizes[2]), threads, thread)
         _prepare(
             joint, sizes, eps, q_norm, k_norm, cos, sin, starts, cache_len, pages, keys, values, work, at,
             out, first, stop,
         )  # fmt: skip
-    if phase in (ATTEND, EVERYTHING):
+    elif phase == ATTEND:
         _attend(joint, sizes, plan, pages, keys, values, work, at, out, thread, threads)
-    if phase == MERGE:
+    else:
         _merge_share(joint, sizes, plan, values, work, at, out, thread, threads)
-
-
-@parallel
-def gated_attention_threads(
-    joint, sizes, eps, q_norm, k_norm, cos, sin, starts, cache_len, pages, keys, values, plan, work, out,
-    shared, threads,
-):  # fmt: skip
-    """`gated_attention` on several threads; `shared` is what `plan_attention` answered."""
-    begin = PREPARE
-    if len(out) <= SERIAL_ROWS * sizes[0] * sizes[2]:
-        gated_attention(
-            joint, sizes, eps, q_norm, k_norm, cos, sin, starts, cache_len, pages, keys, values, plan, work,
-            out, PREPARE, 0, 1,
-        )  # fmt: skip
-        begin = ATTEND
-    for phase in range(begin, MERGE + 1 if shared else MERGE):
-        for thread in prange(threads):
-            gated_attention(
-                joint, sizes, eps, q_norm, k_norm, cos, sin, starts, cache_len, pages, keys, values, plan,
-                work, out, phase, np.int64(thread), threads,
-            )  # fmt: skip

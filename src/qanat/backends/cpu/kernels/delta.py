@@ -7,8 +7,6 @@ share (piece of tokens, key head), then (sequence, value head, block of columns)
 
 from __future__ import annotations
 
-from numba import prange
-
 from qanat.backends.cpu.kernels.delta_prepare import (
     BLOCK,
     PIECE,
@@ -20,11 +18,11 @@ from qanat.backends.cpu.kernels.delta_prepare import (
     shift_window,
 )
 from qanat.backends.cpu.kernels.delta_rule import gated_norm, recur, recur_one
-from qanat.backends.cpu.kernels.jit import entry, inlined, inner, parallel
+from qanat.backends.cpu.kernels.jit import entry, inlined, inner
 from qanat.backends.cpu.kernels.share import share
 from qanat.backends.cpu.simd import store_f32, zero_f32
 
-__all__ = ["EVERYTHING", "NORM", "PREPARE", "RECUR", "gated_delta", "gated_delta_threads", "plan_delta"]
+__all__ = ["EVERYTHING", "NORM", "PREPARE", "RECUR", "gated_delta", "plan_delta"]
 
 EVERYTHING, PREPARE, RECUR, NORM = range(4)
 
@@ -226,7 +224,7 @@ def _norm_share(joint, sizes, constants, eps, work, out, thread, threads):
             pieces += 1
 
 
-@entry
+@inner
 def gated_delta(
     joint, sizes, eps, constants, old, before, window, after, work, out, phase, thread, threads
 ):  # fmt: skip
@@ -256,14 +254,3 @@ def gated_delta(
         _recur_share(joint, sizes, old, before, window, after, work, thread, threads)
     else:
         _norm_share(joint, sizes, constants, eps, work, out, thread, threads)
-
-
-@parallel
-def gated_delta_threads(
-    joint, sizes, eps, constants, old, before, window, after, work, out, phase, threads
-):  # fmt: skip
-    """One phase of `gated_delta` on all threads."""
-    for thread in prange(threads):
-        gated_delta(
-            joint, sizes, eps, constants, old, before, window, after, work, out, phase, thread, threads
-        )  # fmt: skip

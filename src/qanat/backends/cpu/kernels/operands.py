@@ -15,8 +15,9 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from qanat.backends.cpu.kernels.jit import inlined
+from qanat.backends.cpu.simd.dot import ACTIVATION
 
-__all__ = ["WIDTH", "f32", "i8", "i32", "i64", "number", "q", "u16"]
+__all__ = ["WIDTH", "activations", "f32", "i8", "i32", "number", "u16"]
 
 WIDTH = 32
 """Columns of a tape: the operation and the longest list of operands."""
@@ -49,9 +50,9 @@ def i32(tape, i, column):
 
 
 @inlined
-def i64(tape, i, column):
-    """A flat int64 array."""
-    return carray(_pointer(tape[i, column]), (tape[i, column + 1],), np.int64)
+def activations(tape, i, column):
+    """A flat array of quantised activations."""
+    return carray(_pointer(tape[i, column]), (tape[i, column + 1],), ACTIVATION)
 
 
 @inlined
