@@ -34,8 +34,6 @@ from qanat.backends.cpu.simd import splat_f32, store_f32, zero_f32
 __all__ = ["EVERYTHING", "gated_attention", "gated_attention_threads", "plan_attention"]
 
 PREPARE, ATTEND, MERGE, EVERYTHING = range(4)
-SERIAL_ROWS = 4
-"""Rows whose norms and rotations cost less than opening a parallel region."""
 
 QUERIES = 64
 """Queries of a group: what reads a page together."""
@@ -318,14 +316,7 @@ def gated_attention_threads(
     shared, threads,
 ):  # fmt: skip
     """`gated_attention` on several threads; `shared` is what `plan_attention` answered."""
-    begin = PREPARE
-    if len(out) <= SERIAL_ROWS * sizes[0] * sizes[2]:
-        gated_attention(
-            joint, sizes, eps, q_norm, k_norm, cos, sin, starts, cache_len, pages, keys, values, plan, work,
-            out, PREPARE, 0, 1,
-        )  # fmt: skip
-        begin = ATTEND
-    for phase in range(begin, MERGE + 1 if shared else MERGE):
+    for phase in range(MERGE + 1 if shared else MERGE):
         for thread in prange(threads):
             gated_attention(
                 joint, sizes, eps, q_norm, k_norm, cos, sin, starts, cache_len, pages, keys, values, plan,
