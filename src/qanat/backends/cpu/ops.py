@@ -19,10 +19,10 @@ from qanat.backends.cpu.delta_mixer import DeltaMixer, delta_constants
 from qanat.backends.cpu.kernels.norm import rms_norm, swiglu
 from qanat.backends.cpu.pack_cache import PackCache
 from qanat.backends.cpu.packing import PackedBf16, PackedInt8, pack
+from qanat.backends.cpu.sampling import Sampler
 from qanat.backends.cpu.state import AttentionState, CpuState, DeltaState
 from qanat.backends.cpu.threads import choose_threads, use_threads
 from qanat.backends.cpu.workspace import Workspace
-from qanat.backends.reference.sampling import sample
 from qanat.model.batch import Batch
 from qanat.model.ops import AttentionWeights, DeltaWeights, HeadOutput
 from qanat.model.sampling import Choice, SamplingRow
@@ -63,6 +63,7 @@ class CpuOps:
         use_threads(self.threads)
         self._cache = pack
         self._work = Workspace()
+        self._sampler = Sampler()
         self._delta = DeltaMixer(self._work, self.threads)
         self._quantised: dict[int, linear.Quantised] = {}
         self._derived: dict[int, tuple[Any, Any]] = {}
@@ -181,7 +182,7 @@ class CpuOps:
     def head(
         self, x: F32, rows: NDArray[np.int32], norm: F32, eps: float, weight: PackedInt8 | PackedBf16
     ) -> HeadOutput[F32]:
-        """Final norm and logits of the wanted rows."""
+        """Final norm and logits of the wanted rows; columns that fill up lie between rows of logits."""
         hidden = self._normed(x[rows], self._gain(norm), eps)
         if not len(rows):
             return HeadOutput(hidden, np.empty((0, weight.out_features), np.float32))
@@ -192,11 +193,11 @@ class CpuOps:
             quantised = self._room(len(rows), weight.in_features)
             linear.quantise(hidden, quantised, self.threads)
             linear.multiply_quantised(quantised, weight, logits, self.threads)
-        return HeadOutput(hidden, _contiguous(logits[:, : weight.out_features]))
+        return HeadOutput(hidden, logits[:, : weight.out_features])
 
     def sample(self, logits: F32, rows: Sequence[SamplingRow], live_vocab: int) -> list[Choice]:
-        """See `qanat.backends.reference.sampling`."""
-        return sample(logits, rows, live_vocab)
+        """See `qanat.backends.cpu.sampling`."""
+        return self._sampler.sample(logits, rows, live_vocab)
 
     def to_numpy(self, x: Array) -> F32:
         """A copy; of the residual stream without the columns that fill it up."""
