@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ from qanat.backends.common.rotary import rotary_angles
 from qanat.backends.cpu import mixers
 from qanat.backends.cpu.state import PAGE, AttentionState, CpuState
 from qanat.backends.cpu.twins import attention as twins
+from qanat.backends.cpu.twins.functions import to_bf16
 from qanat.backends.cpu.workspace import Workspace
 from qanat.backends.reference import attention as reference
 from qanat.backends.reference.state import AttentionState as ReferenceState
@@ -191,12 +192,14 @@ def test_a_sequence_in_a_crowd_has_the_bits_it_has_alone(size: int, threads: int
             assert case.kept(table[i], cached[i]) == alone.kept(table[i], cached[i])
 
 
+@pytest.mark.parametrize("dtype", ["bf16", "f32"])
 @pytest.mark.parametrize("threads", [2, 3, 7])
-def test_a_long_context_is_shared_among_threads_without_a_trace(threads: int) -> None:
-    case = Case.random(SHAPES["two_queries_a_key"], "f32", 80)
+def test_a_long_context_is_shared_among_threads_without_a_trace(threads: int, dtype: str) -> None:
+    case = Case.random(SHAPES["two_queries_a_key"], dtype, 80)
     rng = np.random.default_rng(1)
-    case.state.keys[:] = rng.standard_normal(case.state.keys.shape)
-    case.state.values[:] = rng.standard_normal(case.state.values.shape)
+    for cache in (case.state.keys, case.state.values):
+        values = rng.standard_normal(cache.shape).astype(np.float32)
+        cache[:] = values if dtype == "f32" else to_bf16(values)
     table = tables(2, 80)
     for lengths, cached in (([1, 1], [2500, 1000]), ([3, 40], [2047, 63]), ([1, 20], [600, 2100])):
         joint, batch = case.joint(sum(lengths)), batch_of(lengths, cached, table)
@@ -234,6 +237,18 @@ def test_a_later_token_that_is_not_a_number_stays_unseen() -> None:
     out = case.run(joint, batch)
     assert np.array_equal(out[:20], expected[:20])
     assert np.isnan(out[20:]).all()
+
+
+def test_a_step_fits_its_own_batch_and_layers_alone() -> None:
+    shape = SHAPES["two_queries_a_key"]
+    columns = mixers.AttentionColumns(0, 256, 320)
+    batch, twin = (batch_of([2], [5], tables(1)) for _ in range(2))
+    step = mixers.AttentionStep.of(shape, columns, 384, batch, 1)
+    assert step.fits(replace(shape), mixers.AttentionColumns(0, 256, 320), 384, batch)
+    assert not step.fits(shape, columns, 384, twin)
+    assert not step.fits(shape, columns, 400, batch)
+    assert not step.fits(shape, replace(columns, v=321), 384, batch)
+    assert not step.fits(replace(shape, rope_theta=1e4), columns, 384, batch)
 
 
 def test_a_page_of_another_size_or_dtype_is_refused() -> None:

@@ -24,6 +24,7 @@ SHAPES = {
     "wider_keys_two_taps": DeltaShape(2, 2, 128, 32, 2, 1e-5),
     "no_multiples_of_sixteen": DeltaShape(2, 6, 8, 24, 4, 1e-6),
     "sixteen": DeltaShape(3, 3, 16, 16, 3, 1e-6),
+    "half_a_block": DeltaShape(2, 4, 32, 48, 4, 1e-6),
     "large": DeltaShape(1, 1, 256, 256, 4, 1e-6),
 }
 SLOTS = 12

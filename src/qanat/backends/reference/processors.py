@@ -25,7 +25,7 @@ def process_logits(logits: Float32, row: SamplingRow, live_vocab: int) -> Float3
     one float32 operation per element. With temperature 0 the division is left out.
     """
     x = logits.astype(np.float32, copy=True)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         x[live_vocab:] = -np.inf
         x[row.banned] = -np.inf
         for token, bias in row.logit_bias.items():

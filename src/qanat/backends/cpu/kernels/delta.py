@@ -13,9 +13,11 @@ from qanat.backends.cpu.kernels.delta_prepare import (
     conv_channels,
     piece_size,
     prepare,
+    prepare_one,
     round_up,
     row_size,
     shift_window,
+    stepping,
 )
 from qanat.backends.cpu.kernels.delta_rule import gated_norm, recur, recur_one
 from qanat.backends.cpu.kernels.jit import entry, inlined, inner
@@ -133,25 +135,33 @@ def _one_region(
     for i in range(sizes[SEQUENCES]):
         row, tokens, src, dst = _sequence(sizes, i)
         memory = _window_of(sizes, src)
-        for kh in range(key_heads):
-            mine = spent * threads // total == thread
-            spent += tokens + STATE_COST
-            if not mine:
-                continue
-            for t0 in range(0, tokens, PIECE):
-                t1 = min(t0 + PIECE, tokens)
-                prepare(joint, sizes, constants, old, memory, row, t0, t1, kh, work, at)
-                if tokens == 1 and src >= 0:
-                    start = (src * key_heads + kh) * matrices
-                    recur_one(sizes, work, at, before, start, after, (dst * key_heads + kh) * matrices)
-                for head in range(kh * groups, (kh + 1) * groups):
-                    for block in range(blocks if tokens > 1 or src < 0 else 0):
-                        if t0 == 0:
-                            _recurred(sizes, work, at, head, block, t1, before, src, after, dst)
-                        else:  # from what the piece before has written
-                            _recurred(sizes, work, at, head, block, t1 - t0, after, dst, after, dst)
+        cost = tokens + STATE_COST
+        for t0 in range(0, tokens, PIECE):
+            t1 = min(t0 + PIECE, tokens)
+            for kh in range(key_heads):
+                if (spent + kh * cost) * threads // total != thread:
+                    continue
+                heads = range(kh * groups, (kh + 1) * groups)
+                if stepping(sizes, tokens, src):
+                    start, to = (src * key_heads + kh) * matrices, (dst * key_heads + kh) * matrices
+                    left, second = _window_of(sizes, dst), start + dk * BLOCK
+                    prepare_one(
+                        joint, sizes, constants, old, memory, window, left, row, kh, before, second, work, at
+                    )
+                    recur_one(sizes, work, at, before, start, after, to)
+                else:
+                    prepare(joint, sizes, constants, old, memory, row, t0, t1, kh, work, at)
+                    for head in heads:
+                        for block in range(blocks):
+                            if t0 == 0:
+                                _recurred(sizes, work, at, head, block, t1, before, src, after, dst)
+                            else:  # from what the piece before has written
+                                _recurred(sizes, work, at, head, block, t1 - t0, after, dst, after, dst)
+                    if t1 == tokens:
+                        shift_window(joint, sizes, old, memory, window, dst, row, tokens, kh)
+                for head in heads:
                     _normed(joint, sizes, constants, eps, work, at, out, row + t0, row + t1, head)
-            shift_window(joint, sizes, old, memory, window, dst, row, tokens, kh)
+        spent += key_heads * cost
 
 
 @inner

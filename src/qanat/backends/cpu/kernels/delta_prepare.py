@@ -15,7 +15,18 @@ from qanat.backends.cpu.simd import lane_sum, load_f32, prefetch, splat_f32, sto
 from qanat.backends.cpu.simd.functions import exp, sigmoid, silu, softplus
 from qanat.backends.cpu.simd.tails import load_first, splat_at, store_first
 
-__all__ = ["BLOCK", "PIECE", "conv_channels", "piece_size", "prepare", "round_up", "row_size", "shift_window"]
+__all__ = [
+    "BLOCK",
+    "PIECE",
+    "conv_channels",
+    "piece_size",
+    "prepare",
+    "prepare_one",
+    "round_up",
+    "row_size",
+    "shift_window",
+    "stepping",
+]
 
 BLOCK = 32
 """Columns of a block of the recurrent matrix, as in `DeltaState`."""
@@ -52,16 +63,57 @@ def conv_channels(sizes):
     return 2 * sizes[0] * sizes[2] + sizes[1] * sizes[3]
 
 
+@inlined
+def _four_taps(x0, x1, x2, x3, constants, tap, channels):
+    """silu of the sum over four taps, ascending."""
+    total = zero_f32() + x0 * load_f32(constants, tap)
+    total = total + x1 * load_f32(constants, tap + channels)
+    total = total + x2 * load_f32(constants, tap + 2 * channels)
+    return silu(total + x3 * load_f32(constants, tap + 3 * channels))
+
+
 @inner
-def _four_taps(past, at, step, ahead, joint, newest, constants, tap, channels, y, to, n):
-    """silu of four taps over n channels, whole vectors: three rows of `past` and the newest."""
-    for i in range(0, n, 16):
-        prefetch(joint, newest + ahead + i)
-        total = zero_f32() + load_f32(past, at + i) * load_f32(constants, tap + i)
-        total = total + load_f32(past, at + step + i) * load_f32(constants, tap + channels + i)
-        total = total + load_f32(past, at + 2 * step + i) * load_f32(constants, tap + 2 * channels + i)
-        total = total + load_f32(joint, newest + i) * load_f32(constants, tap + 3 * channels + i)
-        store_f32(y, to + i, silu(total))
+def _conv_rows(joint, now, stride, constants, first, channels, y, to, step, tokens, n, padded):
+    """`_conv` of several tokens with four taps, all in `joint`, whole vectors; the first row is at `now`."""
+    for _ in range(tokens):
+        for i in range(0, n, 16):
+            at = now + first + i
+            prefetch(joint, at + AHEAD * stride)
+            x0, x1 = load_f32(joint, at - 3 * stride), load_f32(joint, at - 2 * stride)
+            x2, x3 = load_f32(joint, at - stride), load_f32(joint, at)
+            store_f32(y, to + i, _four_taps(x0, x1, x2, x3, constants, first + i, channels))
+        for i in range(n, padded, 16):
+            store_f32(y, to + i, zero_f32())
+        now += stride
+        to += step
+
+
+@inner
+def _conv_one(joint, sizes, constants, old, memory, window, left, row, kh, soon, soon_at, y, to):
+    """The convolution of a single token for a key head, whose window moves on by a row in the same pass.
+
+    Memory would rest meanwhile: lines of `soon` are asked for, as many as a block of the matrix has.
+    """
+    key_heads, dk, dv = sizes[0], sizes[2], sizes[3]
+    groups, kd, channels = sizes[1] // key_heads, key_heads * dk, conv_channels(sizes)
+    now = row * sizes[5] + sizes[6]
+    lines = dk * BLOCK // (2 * dk + groups * dv)
+    for part in range(2 + groups):
+        first = part * kd + kh * dk if part < 2 else 2 * kd + (kh * groups + part - 2) * dv
+        n, padded = (dk, dk) if part < 2 else (dv, round_up(dv, BLOCK))
+        for i in range(first, first + n, 16):
+            for _ in range(lines):
+                prefetch(soon, soon_at)
+                soon_at += 16
+            x0, x1 = load_f32(old, memory + i), load_f32(old, memory + channels + i)
+            x2, x3 = load_f32(old, memory + 2 * channels + i), load_f32(joint, now + i)
+            store_f32(window, left + i, x1)
+            store_f32(window, left + channels + i, x2)
+            store_f32(window, left + 2 * channels + i, x3)
+            store_f32(y, to + i - first, _four_taps(x0, x1, x2, x3, constants, i, channels))
+        for i in range(n, padded, 16):
+            store_f32(y, to + i, zero_f32())
+        to += padded
 
 
 @inner
@@ -74,15 +126,8 @@ def _conv(joint, row, stride, source, window, constants, channels, first, kernel
     begin = max(0, kernel - 1 - t)
     older = begin if window >= 0 else 0  # taps that reach into the window
     now = row + (t - kernel + 1) * stride + first
-    before, newest = window + t * channels + first, row + t * stride + first
-    done = 0
-    if kernel == USUAL and begin == 0:
-        done = n - n % 16
-        _four_taps(joint, now, stride, AHEAD * stride, joint, newest, constants, first, channels, y, to, done)
-    elif kernel == USUAL and older == USUAL - 1:
-        done = n - n % 16
-        _four_taps(source, before, channels, 0, joint, newest, constants, first, channels, y, to, done)
-    for i in range(done, n, 16):
+    before = window + t * channels + first
+    for i in range(0, n, 16):
         count = min(16, n - i)
         total = zero_f32()
         for m in range(older):
@@ -140,14 +185,39 @@ def prepare(joint, sizes, constants, source, window, row, t0, t1, kh, y, to):
     products = gates + 2 * groups * PIECE
     for g in range(groups):
         _gates(joint, sizes, constants, row + t0, t1 - t0, kh * groups + g, y, gates + g * 2 * PIECE)
-    for t in range(t0, t1):
-        q = to
-        for part in range(2 + groups):  # q, k, then each v
-            first = part * kd + kh * dk if part < 2 else 2 * kd + (kh * groups + part - 2) * dv
-            n, padded = (dk, dkp) if part < 2 else (dv, dvp)
-            _conv(joint, at, stride, source, window, constants, channels, first, kernel, t, y, to, n, padded)
-            to += padded
-        y[products + t - t0] = _unit_vectors(y, q, q + dkp, dkp, scale)
+    step, place = row_size(dk, dv, groups), to
+    for part in range(2 + groups):  # q, k, then each v
+        first = part * kd + kh * dk if part < 2 else 2 * kd + (kh * groups + part - 2) * dv
+        n, padded = (dk, dkp) if part < 2 else (dv, dvp)
+        usual = max(t0, min(t1, USUAL - 1)) if kernel == USUAL and n % 16 == 0 else t1
+        for t in range(t0, usual):
+            there = place + (t - t0) * step
+            _conv(
+                joint, at, stride, source, window, constants, channels, first, kernel, t, y, there, n, padded
+            )
+        now, there = at + usual * stride, place + (usual - t0) * step
+        _conv_rows(joint, now, stride, constants, first, channels, y, there, step, t1 - usual, n, padded)
+        place += padded
+    for t in range(t1 - t0):
+        y[products + t] = _unit_vectors(y, to + t * step, to + t * step + dkp, dkp, scale)
+
+
+@inlined
+def stepping(sizes, tokens, src):
+    """Whether a sequence takes the way of `prepare_one`."""
+    return tokens == 1 and src >= 0 and sizes[4] == USUAL and sizes[2] % 16 == 0 and sizes[3] % 16 == 0
+
+
+@inner
+def prepare_one(joint, sizes, constants, old, memory, window, left, row, kh, soon, soon_at, y, to):
+    """The piece of key head kh for a single token, and its window, which goes to `left`."""
+    dk, groups = sizes[2], sizes[1] // sizes[0]
+    gates = to + PIECE * row_size(dk, sizes[3], groups)
+    for g in range(groups):
+        _gates(joint, sizes, constants, row, 1, kh * groups + g, y, gates + g * 2 * PIECE)
+    _conv_one(joint, sizes, constants, old, memory, window, left, row, kh, soon, soon_at, y, to)
+    scale = np.float32(np.float64(dk) ** -0.5)
+    y[gates + 2 * groups * PIECE] = _unit_vectors(y, to, to + dk, dk, scale)
 
 
 @inner
