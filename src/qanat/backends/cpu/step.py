@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,9 +60,9 @@ NO_PAGES, NO_PLAN = np.empty((0, 0), np.int32), np.empty((0, 8), np.int64)
 FALSE = np.zeros(2, np.int64)
 
 
-@dataclass(frozen=True)
-class Step:
-    """Arguments of the kernels that run a tape. All arrays are contiguous, and empty where none looks."""
+class Step(NamedTuple):
+    """Arguments of the kernels that run a tape, in their order. All arrays are contiguous, and empty where no
+    instruction looks."""
 
     tokens: I32 = NO_I32  # [N]
     output_rows: I32 = NO_I32  # [M]
@@ -105,13 +105,6 @@ class Step:
         return cls(
             batch.tokens, batch.output_rows, batch.starts, batch.cache_len, batch.page_table, cos, sin,
             sizes, plan, delta_sizes, flags, work.floats(floats),
-        )  # fmt: skip
-
-    def arrays(self) -> tuple[NDArray[Any], ...]:
-        """In the order of the kernels' arguments."""
-        return (
-            self.tokens, self.output_rows, self.starts, self.cache_len, self.pages, self.cos, self.sin,
-            self.attention_sizes, self.plan, self.delta_sizes, self.flags, self.work,
         )  # fmt: skip
 
 

@@ -101,4 +101,4 @@ class Runner:
     def run(self, tape: Tape, step: Step) -> None:
         """Run all instructions; the step is planned for the threads of `pool`."""
         self._pool.wait()  # a thread may still be on its way out of the last step, where it looks at counters
-        self.pool(tape).begin(self._kernel, *tape.code(), *step.arrays())
+        self.pool(tape).begin(self._kernel, *tape.code(), *step)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,12 @@ class ReferenceOps:
             ],
             page,
         )
+
+    def run(
+        self, forward: Callable[[Batch, Any], HeadOutput[F32]], batch: Batch, state: Any
+    ) -> HeadOutput[F32]:
+        """One step, operation by operation."""
+        return forward(batch, state)
 
     def embed(self, table: Linear, tokens: NDArray[np.int32]) -> F32:
         """Rows of the table [N, H]."""
