@@ -23,6 +23,8 @@ from qanat.backends.cpu.kernels.ceilings import read
 from qanat.backends.cpu.linear import Quantised, multiply, multiply_quantised, quantise
 from qanat.backends.cpu.packing import PackedBf16, PackedInt8, pack
 from qanat.backends.cpu.simd.features import INSTRUCTION_SET
+from qanat.backends.cpu.step import Step
+from qanat.backends.cpu.tape import Runner, Tape
 
 TOTAL = 240 << 20
 """Bytes of weights that are walked through: more than any cache holds."""
@@ -47,17 +49,21 @@ def bench(mode: str, outputs: int, inputs: int, rows: list[int], threads: int, c
     ]
     x = rng.standard_normal((max(rows), inputs)).astype(np.float32)
     quantised = Quantised.empty(len(x), inputs)
-    quantise(x, quantised, threads)
+    runner, tape = Runner(mode, threads), Tape()
+    if mode == "int8":
+        quantise(tape, x, quantised)
+        runner.run(tape, Step())
     out, sums = np.empty((len(x), first.out_padded), np.float32), np.empty(threads, np.float64)
 
     def multiplied(n: int) -> Callable[[Any], None]:
-        def work(weight: PackedInt8 | PackedBf16) -> None:
+        tapes: dict[int, Tape] = {}
+        for weight in copies:
+            tape = tapes[id(weight)] = Tape()
             if isinstance(weight, PackedInt8):
-                multiply_quantised(quantised, weight, out[:n], threads)
+                multiply_quantised(tape, quantised, weight, out[:n])
             else:
-                multiply(x[:n], weight, out[:n], threads)
-
-        return work
+                multiply(tape, x[:n], weight, out[:n])
+        return lambda weight: runner.run(tapes[id(weight)], Step())
 
     jobs: dict[str | int, Callable[[Any], None]] = {
         f"read {streams}": lambda weight, s=streams: read(weight.data.view(np.int8), s, threads, sums)

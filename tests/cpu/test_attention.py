@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from qanat.backends.common.rotary import rotary_angles
-from qanat.backends.cpu import mixers
 from qanat.backends.cpu.state import PAGE, AttentionState, CpuState
+from qanat.backends.cpu.step import AttentionLayout, Step
+from qanat.backends.cpu.tape import Operation
 from qanat.backends.cpu.twins import attention as twins
 from qanat.backends.cpu.twins.functions import to_bf16
 from qanat.backends.cpu.workspace import Workspace
@@ -18,6 +19,7 @@ from qanat.backends.reference.state import AttentionState as ReferenceState
 from qanat.model.batch import Batch
 from qanat.model.ops import AttentionWeights
 from qanat.model.shapes import AttentionShape
+from tests.cpu.tapes import on_tape
 
 ROPE = (1e7, (11, 11, 10), 1e-6)
 SHAPES = {
@@ -71,11 +73,22 @@ class Case:
         return rotary_angles(batch.rope_positions, self.shape)
 
     def run(self, joint: np.ndarray, batch: Batch, threads: int = 1) -> np.ndarray:
-        columns = mixers.AttentionColumns(*self.columns()[0])
+        (q, k, v), _, stride = self.columns()
         work = Workspace()
         work.floats(1 << 20)[:] = np.nan
-        step = mixers.AttentionStep.of(self.shape, columns, joint.shape[1], batch, threads)
-        return mixers.gated_attention(joint, self.w, step, self.state, work, threads)
+        layout = AttentionLayout(self.shape, stride, (q, k, v))
+        step = Step.of(batch, None, layout, work, threads)
+        out = np.full((len(joint), self.shape.heads * self.shape.head_dim), np.nan, np.float32)
+        w, state, eps = self.w, self.state, np.float32(self.shape.eps)
+        on_tape(
+            "bf16" if state.keys.dtype == np.float32 else "int8",
+            threads,
+            lambda tape: tape.add(
+                Operation.ATTENTION, joint, eps, w.q_norm, w.k_norm, state.keys, state.values, out
+            ),
+            step,
+        )
+        return out
 
     def kept(self, table: np.ndarray, tokens: int) -> bytes:
         """Keys and values of the first tokens of a sequence."""
@@ -237,18 +250,6 @@ def test_a_later_token_that_is_not_a_number_stays_unseen() -> None:
     out = case.run(joint, batch)
     assert np.array_equal(out[:20], expected[:20])
     assert np.isnan(out[20:]).all()
-
-
-def test_a_step_fits_its_own_batch_and_layers_alone() -> None:
-    shape = SHAPES["two_queries_a_key"]
-    columns = mixers.AttentionColumns(0, 256, 320)
-    batch, twin = (batch_of([2], [5], tables(1)) for _ in range(2))
-    step = mixers.AttentionStep.of(shape, columns, 384, batch, 1)
-    assert step.fits(replace(shape), mixers.AttentionColumns(0, 256, 320), 384, batch)
-    assert not step.fits(shape, columns, 384, twin)
-    assert not step.fits(shape, columns, 400, batch)
-    assert not step.fits(shape, replace(columns, v=321), 384, batch)
-    assert not step.fits(replace(shape, rope_theta=1e4), columns, 384, batch)
 
 
 def test_a_page_of_another_size_or_dtype_is_refused() -> None:

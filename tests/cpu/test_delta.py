@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from qanat.backends.cpu.delta_mixer import DeltaMixer, delta_constants
 from qanat.backends.cpu.state import DeltaState
+from qanat.backends.cpu.step import DeltaLayout, Step, forked_sources
+from qanat.backends.cpu.tape import Operation
 from qanat.backends.cpu.twins import delta as twins
 from qanat.backends.cpu.workspace import Workspace
 from qanat.backends.reference import delta as reference
@@ -16,6 +17,7 @@ from qanat.backends.reference.state import DeltaState as ReferenceState
 from qanat.model.batch import FRESH, Batch
 from qanat.model.ops import DeltaWeights
 from qanat.model.shapes import DeltaShape
+from tests.cpu.tapes import on_tape
 
 SHAPES = {
     "square": DeltaShape(2, 2, 32, 32, 4, 1e-6),
@@ -76,10 +78,24 @@ class Case:
     def run(self, joint: np.ndarray, lengths: list[int], src: list[int], dst: list[int], threads: int = 1):  # type: ignore[no-untyped-def]
         work = Workspace()
         work.floats(1 << 18)[:] = np.nan
-        qkv, z, b, a = self.columns()[0]
-        mixer = DeltaMixer(work, threads)
+        (qkv, z, b, a), stride = self.columns()
         batch = batch_of(lengths, src, dst)
-        return mixer(joint, (qkv, z, b, a), delta_constants(self.w), self.shape, batch, self.state)
+        step = Step.of(batch, DeltaLayout(self.shape, stride, (qkv, z, b, a)), None, work, threads)
+        window, matrices = self.state.conv_window, self.state.recurrent
+        sources = forked_sources(batch)
+        old = (window, matrices) if sources is None else (window[sources], matrices[sources])
+        w, eps = self.w, np.float32(self.shape.eps)
+        constants = np.concatenate([w.conv.T.reshape(-1), w.a_log, w.dt_bias, w.norm])
+        out = np.full((len(joint), self.shape.vd), np.nan, np.float32)
+        on_tape(
+            "bf16",
+            threads,
+            lambda tape: tape.add(
+                Operation.DELTA, joint, eps, constants, *old, window, matrices, out
+            ),
+            step,
+        )
+        return out
 
     def left(self, slot: int) -> bytes:
         return self.state.conv_window[slot].tobytes() + self.state.recurrent[slot].tobytes()

@@ -6,10 +6,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from qanat.backends.cpu.linear import Quantised, multiply, multiply_quantised, quantise
+from qanat.backends.cpu.linear import Quantised, multiply, multiply_quantised, quantise, swiglu_quantise
 from qanat.backends.cpu.packing import PackedBf16, PackedInt8, pack
 from qanat.backends.cpu.simd.dot import SPREADS
+from qanat.backends.cpu.tape import Tape
 from qanat.backends.cpu.twins import linear as twins
+from qanat.backends.cpu.twins.norm import swiglu
+from tests.cpu.tapes import on_tape
 
 SIZES = [(16, 32), (40, 24), (70, 100), (130, 560)]
 EPS = 1e-6
@@ -23,10 +26,14 @@ def int8(x: np.ndarray, w: np.ndarray, threads: int = 1, residual: np.ndarray | 
     packed = pack([w], "int8")
     assert isinstance(packed, PackedInt8)
     rows = Quantised.empty(len(x), x.shape[1])
-    quantise(x, rows, threads)
     out = np.full((len(x), packed.out_padded), np.nan, np.float32)
     wide = None if residual is None else np.pad(residual, ((0, 0), (0, out.shape[1] - len(w))))
-    multiply_quantised(rows, packed, out, threads, wide)
+
+    def write(tape: Tape) -> None:
+        quantise(tape, x, rows)
+        multiply_quantised(tape, rows, packed, out, wide)
+
+    on_tape("int8", threads, write)
     return out[:, : len(w)]
 
 
@@ -35,7 +42,7 @@ def bf16(x: np.ndarray, w: np.ndarray, threads: int = 1, residual: np.ndarray | 
     assert isinstance(packed, PackedBf16)
     out = np.full((len(x), packed.out_padded + 8), np.nan, np.float32)
     wide = None if residual is None else np.pad(residual, ((0, 0), (0, out.shape[1] - len(w))))
-    multiply(x, packed, out, threads, wide)
+    on_tape("bf16", threads, lambda tape: multiply(tape, x, packed, out, wide))
     assert np.isnan(out[:, packed.out_padded :]).all()  # not touched
     return out[:, : len(w)]
 
@@ -123,7 +130,7 @@ def test_quantised_rows_equal_their_twin(inputs: int, threads: int) -> None:
     x = numbers(9, inputs)
     x[1], x[2, 0], x[3] = 0, 1e30, 1e-40
     rows = Quantised.empty(11, inputs)
-    quantise(x, rows, threads)
+    on_tape("int8", threads, lambda tape: quantise(tape, x, rows))
     q, scales, sums = stored(rows, 9)
     for ours, twin in zip((q, scales), twins.quantise(x), strict=True):
         assert np.array_equal(ours, twin)
@@ -131,13 +138,26 @@ def test_quantised_rows_equal_their_twin(inputs: int, threads: int) -> None:
     assert (np.abs(q.astype(np.int32)) <= 127).all()
 
 
-@pytest.mark.parametrize("inputs", [24, 96, 100])
+@pytest.mark.parametrize("inputs", [24, 96, 100, 1500])
 def test_norm_and_quantise_is_one_after_the_other(inputs: int) -> None:
     x, gain = numbers(5, inputs), numbers(inputs)
     x[1] = 0
     rows = Quantised.empty(5, inputs)
-    quantise(x, rows, 2, norm=gain, eps=EPS)
+    on_tape("int8", 2, lambda tape: quantise(tape, x, rows, gain=gain, eps=EPS))
     q, scales, _ = stored(rows, 5)
     twin = twins.norm_quantise(x, gain, EPS)
     assert np.array_equal(q, twin[0])
     assert np.array_equal(scales, twin[1])
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("width", [24, 100, 512, 1500])
+def test_swiglu_and_quantise_is_one_after_the_other(width: int, threads: int) -> None:
+    joint = 4 * numbers(3, 2 * width + 13)
+    rows = Quantised.empty(4, width)
+    on_tape("int8", threads, lambda tape: swiglu_quantise(tape, joint, width + 1, rows))
+    q, scales, _ = stored(rows, 3)
+    expected = swiglu(joint[:, :width], joint[:, width + 1 : 2 * width + 1])
+    for ours, twin in zip((q, scales), twins.quantise(expected), strict=True):
+        assert np.array_equal(ours, twin)
+    assert np.allclose(rows.numbers()[:3], expected, atol=np.abs(expected).max() / 127)

@@ -40,6 +40,8 @@ RUN = """
 import json, numpy as np
 from qanat.backends.cpu import linear, packing
 from qanat.backends.cpu.simd.features import INSTRUCTION_SET
+from qanat.backends.cpu.step import Step
+from qanat.backends.cpu.tape import Runner, Tape
 rng = np.random.default_rng(7)
 w = rng.standard_normal((70, 200)).astype(np.float32)
 x = rng.standard_normal((9, 200)).astype(np.float32)
@@ -47,12 +49,16 @@ x[3] = 0
 x[4, 5] = 1e30
 int8, bf16 = packing.pack([w], "int8"), packing.pack([w], "bf16")
 rows = linear.Quantised.empty(9, 200)
-linear.quantise(x, rows, 1)
 bits = []
 for n in (1, 2, 9):
     out = np.zeros((2, n, int8.out_padded), np.float32)
-    linear.multiply_quantised(rows, int8, out[0], 1)
-    linear.multiply(x[:n], bf16, out[1], 1)
+    tape = Tape()
+    linear.quantise(tape, x, rows)
+    linear.multiply_quantised(tape, rows, int8, out[0])
+    Runner("int8", 1).run(tape, Step())
+    tape = Tape()
+    linear.multiply(tape, x[:n], bf16, out[1])
+    Runner("bf16", 1).run(tape, Step())
     bits.append(out.tobytes().hex())
 print(json.dumps([INSTRUCTION_SET, bits]))
 """

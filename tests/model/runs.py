@@ -69,7 +69,7 @@ class Sequences:
             dst_slot=np.array(slots, np.int32),
             output_rows=np.arange(starts[-1], dtype=np.int32),
         )
-        out = self.model.forward(batch, self.state).logits
+        out = self.model.ops.to_numpy(self.model.forward(batch, self.state).logits)  # the next step's place
         for s, n in zip(slots, sizes, strict=True):
             self.length[s] += n
         return {s: out[starts[i] : starts[i + 1]] for i, s in enumerate(slots)}
