@@ -21,7 +21,8 @@ import numpy as np
 from qanat.backends.cpu.ceilings import STREAMS, arithmetic
 from qanat.backends.cpu.kernels.ceilings import read
 from qanat.backends.cpu.linear import Quantised, multiply, multiply_quantised, quantise
-from qanat.backends.cpu.packing import PackedBf16, PackedInt8, pack
+from qanat.backends.cpu.packing import PackedInt8, pack
+from qanat.backends.cpu.pool import Pool
 from qanat.backends.cpu.simd.features import INSTRUCTION_SET
 from qanat.backends.cpu.step import Step
 from qanat.backends.cpu.tape import Runner, Tape
@@ -49,7 +50,7 @@ def bench(mode: str, outputs: int, inputs: int, rows: list[int], threads: int, c
     ]
     x = rng.standard_normal((max(rows), inputs)).astype(np.float32)
     quantised = Quantised.empty(len(x), inputs)
-    runner, tape = Runner(mode, threads), Tape()
+    runner, pool, tape = Runner(mode, threads), Pool(threads), Tape()
     if mode == "int8":
         quantise(tape, x, quantised)
         runner.run(tape, Step())
@@ -66,7 +67,7 @@ def bench(mode: str, outputs: int, inputs: int, rows: list[int], threads: int, c
         return lambda weight: runner.run(tapes[id(weight)], Step())
 
     jobs: dict[str | int, Callable[[Any], None]] = {
-        f"read {streams}": lambda weight, s=streams: read(weight.data.view(np.int8), s, threads, sums)
+        f"read {streams}": lambda weight, s=streams: pool.run(read, weight.data.view(np.int8), s, sums)
         for streams in STREAMS
     }
     jobs |= {n: multiplied(n) for n in rows if n < 64}

@@ -13,6 +13,7 @@ import pytest
 from qanat.backends.cpu.ceilings import STREAMS, Ceilings, arithmetic, bandwidth
 from qanat.backends.cpu.kernels.ceilings import read
 from qanat.backends.cpu.packing import aligned_empty
+from qanat.backends.cpu.pool import Pool
 from qanat.bench.steps import Sequences
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -25,7 +26,7 @@ def test_a_read_loop_reads_every_byte_once(streams: int, threads: int) -> None:
     words = array.view(np.int32)  # what the loops add up
     words[:] = np.random.default_rng(0).integers(0, 1000, len(words))
     sums = np.zeros(threads, np.float64)
-    read(array, streams, threads, sums)
+    Pool(threads).run(read, array, streams, sums)
     assert sums.sum() == pytest.approx(words.sum(), rel=1e-5)
 
 

@@ -90,9 +90,7 @@ class Case:
         on_tape(
             "bf16",
             threads,
-            lambda tape: tape.add(
-                Operation.DELTA, joint, eps, constants, *old, window, matrices, out
-            ),
+            lambda tape: tape.add(Operation.DELTA, joint, eps, constants, *old, window, matrices, out),
             step,
         )
         return out

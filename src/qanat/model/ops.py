@@ -70,9 +70,7 @@ class Ops(Protocol[A]):
         """Allocate the sequences' state, one entry a layer: `slots` conv windows and recurrent matrices
         for linear attention, `pages` pages of `page` tokens of keys and values for full attention."""
 
-    def run(
-        self, forward: Callable[[Batch, Any], HeadOutput[A]], batch: Batch, state: Any
-    ) -> HeadOutput[A]:
+    def run(self, forward: Callable[[Batch, Any], HeadOutput[A]], batch: Batch, state: Any) -> HeadOutput[A]:
         """Compute one step: what `forward`, which calls the operations below, says.
 
         A backend may note the operations once, for batches of one form, and repeat them from then on. What

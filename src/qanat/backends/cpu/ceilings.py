@@ -16,9 +16,9 @@ import numpy as np
 
 from qanat.backends.cpu.kernels.ceilings import F32_STEP, INT8_STEP, multiply_f32, multiply_int8, read
 from qanat.backends.cpu.packing import aligned_empty
+from qanat.backends.cpu.pool import Pool
 from qanat.backends.cpu.simd.dot import ACTIVATION, SPREADS
 from qanat.backends.cpu.simd.features import INSTRUCTION_SET
-from qanat.backends.cpu.threads import use_threads
 
 __all__ = ["READ_BYTES", "STREAMS", "Ceilings", "arithmetic", "bandwidth", "measure_ceilings"]
 
@@ -66,9 +66,9 @@ def bandwidth(threads: int, *, rounds: int = 5, size: int = READ_BYTES) -> float
     """GB/s that `threads` threads read together from `size` bytes: the best loop's median."""
     array = aligned_empty(size, np.int8)
     array[:] = 1  # untouched pages would all be one page of zeros, which a cache holds
-    sums = np.zeros(threads, np.float64)
+    sums, pool = np.zeros(threads, np.float64), Pool(threads)
     return max(
-        size / _median_seconds(partial(read, array, streams, threads, sums), rounds) / 1e9
+        size / _median_seconds(partial(pool.run, read, array, streams, sums), rounds) / 1e9
         for streams in STREAMS
     )
 
@@ -77,16 +77,15 @@ def arithmetic(threads: int, *, rounds: int = 5, steps: int = STEPS) -> tuple[fl
     """1e9 operations per second of `threads` threads together: (products of bytes, float32)."""
     w = np.ones(1024, np.int16 if SPREADS else np.int8)
     x, sums = np.ones(1024, ACTIVATION), np.zeros(16, np.int32)
-    ones, out = np.ones(1024, np.float32), np.empty(128 * threads, np.float32)
-    int8 = _median_seconds(lambda: multiply_int8(w, x, sums, ones, out, steps, threads), rounds)
-    f32 = _median_seconds(lambda: multiply_f32(ones, ones, out, steps, threads), rounds)
+    ones, out, pool = np.ones(1024, np.float32), np.empty(128 * threads, np.float32), Pool(threads)
+    int8 = _median_seconds(lambda: pool.run(multiply_int8, w, x, sums, ones, out, steps), rounds)
+    f32 = _median_seconds(lambda: pool.run(multiply_f32, ones, ones, out, steps), rounds)
     done = steps * threads / 1e9
     return INT8_STEP * done / int8, F32_STEP * done / f32
 
 
 def measure_ceilings(threads: int, *, rounds: int = 5, size: int = READ_BYTES) -> Ceilings:
     """All ceilings for one thread and for `threads`; takes about a second once compiled."""
-    use_threads(threads)
     counts = sorted({1, threads})
     rates = {n: arithmetic(n, rounds=rounds) for n in counts}
     return Ceilings(

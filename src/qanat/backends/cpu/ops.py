@@ -125,8 +125,11 @@ class CpuOps:
             finally:
                 self._program = None
             self._programs.keep(form, program)
+        if program.table is not None:
+            program.table.check_rows(batch.tokens)
         self._execute(program, batch)
-        return program.output
+        output: HeadOutput[F32] = program.output
+        return output
 
     def _write(self) -> Program:
         """Where the next instructions belong: the step's program, or one for this operation alone."""
@@ -149,6 +152,7 @@ class CpuOps:
     def embed(self, table: Weight, tokens: NDArray[np.int32]) -> F32:
         """Rows of the table, filled up. IndexError if a token is not in it."""
         if self._program is not None:
+            self._program.table = table
             return self._embedded(self._program, table, len(tokens))
         program = Program({})
         out = self._embedded(program, table, len(tokens))
@@ -174,9 +178,8 @@ class CpuOps:
             linear.quantise(program.tape, x, quantised, gain=gain, eps=eps)
             linear.multiply_quantised(program.tape, quantised, weight, joint)
         self._done(program)
-        return [
-            Part(joint, start, width) for start, width in zip(accumulate(splits, initial=0), splits, strict=False)
-        ]
+        starts = accumulate(splits, initial=0)
+        return [Part(joint, start, width) for start, width in zip(starts, splits, strict=False)]
 
     def gated_delta(
         self,
@@ -262,9 +265,7 @@ class CpuOps:
         self._done(program)
         return out
 
-    def head(
-        self, x: F32, rows: NDArray[np.int32], norm: F32, eps: float, weight: Weight
-    ) -> HeadOutput[F32]:
+    def head(self, x: F32, rows: NDArray[np.int32], norm: F32, eps: float, weight: Weight) -> HeadOutput[F32]:
         """Final norm and logits of the wanted rows; columns that fill up lie between rows of logits."""
         program, count, gain = self._write(), len(rows), self._gain(norm)
         hidden = program.room("hidden", count, len(gain))

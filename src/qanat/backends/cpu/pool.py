@@ -1,7 +1,7 @@
 """Threads that compute together: they sleep between steps, and meet within one (`kernels.sync`).
 
-A kernel for the pool is compiled without Numba's own parallel loops. It takes its thread's number and how many
-there are, and every thread runs the same call. Each sleeping thread waits for a lock, which costs nothing.
+A kernel for the pool has none of Numba's own parallel loops. It takes its thread's number and how many there
+are, and every thread runs the same call. A sleeping thread waits for a lock, which costs nothing.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qanat.backends.cpu.linear import Quantised
+from qanat.backends.cpu.packing import Packed
 from qanat.backends.cpu.step import AttentionLayout, DeltaLayout
 from qanat.backends.cpu.tape import Tape
 
@@ -37,6 +38,8 @@ class Program:
     tape: Tape = field(default_factory=Tape)
     delta: DeltaLayout | None = None
     attention: AttentionLayout | None = None
+    table: Packed | None = None
+    """The embedding that tokens are looked up in."""
     output: Any = None
 
     def room(self, role: str, rows: int, width: int) -> F32:

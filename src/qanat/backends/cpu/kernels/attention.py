@@ -9,6 +9,7 @@ kept and merged in order.
 from __future__ import annotations
 
 import numpy as np
+
 from qanat.backends.cpu.kernels.attention_parts import (
     LOWEST,
     PAGE,

@@ -6,9 +6,7 @@ products of the linear kernels on operands that stay in L1, results in registers
 
 from __future__ import annotations
 
-from numba import prange
-
-from qanat.backends.cpu.kernels.jit import inner, parallel
+from qanat.backends.cpu.kernels.jit import entry, inner
 from qanat.backends.cpu.simd import lane_sum, load_bytes, to_f32, zero_i32
 from qanat.backends.cpu.simd.dot import dot4, start_sums
 from qanat.backends.cpu.simd.tile import add_scaled, fma_tile, store_tile, tile_f32
@@ -47,15 +45,11 @@ def _read(array, begin, end, streams):
     return lane_sum(to_f32(a + b + (c + d)))
 
 
-@parallel
-def read(array, streams, threads, sums):
-    """Each thread reads its share of an int8 array, and leaves a number in sums [threads]."""
-    if threads == 1:
-        sums[0] = _read(array, 0, len(array) // 1024 * 1024, streams)
-    else:
-        for t in prange(threads):
-            share = len(array) // 1024 // threads * 1024
-            sums[t] = _read(array, t * share, (t + 1) * share, streams)
+@entry
+def read(thread, threads, array, streams, sums):
+    """One thread's share of reading an int8 array; leaves a number in sums [threads]."""
+    share = len(array) // 1024 // threads * 1024
+    sums[thread] = _read(array, thread * share, (thread + 1) * share, streams)
 
 
 @inner
@@ -76,21 +70,13 @@ def _multiply_f32(w, x, out, at, times):
     store_tile(out, at, 16, 0, part)
 
 
-@parallel
-def multiply_int8(w, x, sums, scales, out, times, threads):
-    """INT8_STEP * times operations on each thread; out is float32 [threads * 128]."""
-    if threads == 1:
-        _multiply_int8(w, x, sums, scales, out, 0, times)
-    else:
-        for t in prange(threads):
-            _multiply_int8(w, x, sums, scales, out, t * 128, times)
+@entry
+def multiply_int8(thread, threads, w, x, sums, scales, out, times):
+    """INT8_STEP * times operations; out is float32 [threads * 128]."""
+    _multiply_int8(w, x, sums, scales, out, thread * 128, times)
 
 
-@parallel
-def multiply_f32(w, x, out, times, threads):
-    """F32_STEP * times operations on each thread; out is float32 [threads * 128]."""
-    if threads == 1:
-        _multiply_f32(w, x, out, 0, times)
-    else:
-        for t in prange(threads):
-            _multiply_f32(w, x, out, t * 128, times)
+@entry
+def multiply_f32(thread, threads, w, x, out, times):
+    """F32_STEP * times operations; out is float32 [threads * 128]."""
+    _multiply_f32(w, x, out, thread * 128, times)

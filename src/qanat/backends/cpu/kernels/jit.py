@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from numba import njit
 
-__all__ = ["entry", "inlined", "inner", "parallel"]
+__all__ = ["entry", "inlined", "inner"]
 
 _COMMON = {"nogil": True, "cache": True, "error_model": "numpy"}
 _HIDDEN = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -19,5 +19,3 @@ inner = njit(**_COMMON, **_HIDDEN)
 """A function that only kernels call."""
 inlined = njit(**_COMMON, **_HIDDEN, forceinline=True)
 """A small one, always made part of its caller."""
-parallel = njit(**_COMMON, parallel=True)
-"""A function that Python calls and that opens a parallel region."""

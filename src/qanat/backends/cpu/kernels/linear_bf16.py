@@ -11,6 +11,7 @@ are copied side by side into L2 (rows that lie a power of two apart would evict 
 from __future__ import annotations
 
 import numpy as np
+
 from qanat.backends.cpu.kernels.jit import inner
 from qanat.backends.cpu.kernels.share import add_residual, pieces, share
 from qanat.backends.cpu.kernels.sync import claim

@@ -16,6 +16,7 @@ Layouts: see `qanat.backends.cpu.packing` and `qanat.backends.cpu.kernels.quanti
 from __future__ import annotations
 
 import numpy as np
+
 from qanat.backends.cpu.kernels.jit import inner
 from qanat.backends.cpu.kernels.share import add_residual, pieces, share
 from qanat.backends.cpu.kernels.sync import claim

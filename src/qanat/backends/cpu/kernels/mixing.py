@@ -36,8 +36,8 @@ def delta(tape, i, sizes, one_phase, work, sync, meetings, thread, threads):
 
 @inner
 def attention(
-    tape, i, keys, values, sizes, starts, cache_len, pages, cos, sin, plan, merges, work, sync, meetings, thread,
-    threads,
+    tape, i, keys, values, sizes, starts, cache_len, pages, cos, sin, plan, merges, work, sync, meetings,
+    thread, threads,
 ):  # fmt: skip
     """Operands: joint, eps, q_norm, k_norm, keys, values, out. Returns the meetings so far."""
     joint, eps, q_norm, k_norm = f32(tape, i, 1), number(tape, i, 3), f32(tape, i, 4), f32(tape, i, 6)

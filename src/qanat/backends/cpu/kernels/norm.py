@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from qanat.backends.cpu.kernels.jit import inlined, inner
 from qanat.backends.cpu.kernels.share import share
 from qanat.backends.cpu.simd import lane_sum, load_f32, splat_f32, store_f32, zero_f32

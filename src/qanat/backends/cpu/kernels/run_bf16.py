@@ -1,4 +1,7 @@
-"""A whole step with bfloat16 weights, all else float32: one call, and one meeting of the threads after each operation."""
+"""A whole step with bfloat16 weights, all else float32.
+
+One call, and one meeting of the threads after each operation.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,8 @@ delta, attention = mixing.delta, mixing.attention
 
 @entry
 def run_bf16(
-    thread, threads, tape, sync, tokens, output_rows, starts, cache_len, pages, cos, sin, attention_sizes, plan,
-    delta_sizes, flags, work,
+    thread, threads, tape, sync, tokens, output_rows, starts, cache_len, pages, cos, sin, attention_sizes,
+    plan, delta_sizes, flags, work,
 ):  # fmt: skip
     """Go through a tape (`qanat.backends.cpu.tape`), as one of `threads` threads.
 
@@ -48,12 +51,14 @@ def run_bf16(
             meetings = delta(tape, i, delta_sizes, flags[0], work, sync, meetings, thread, threads)
         elif operation == ATTENTION:
             meetings = attention(
-                tape, i, f32(tape, i, 8), f32(tape, i, 10), attention_sizes, starts, cache_len, pages, cos, sin,
-                plan, flags[1], work, sync, meetings, thread, threads,
+                tape, i, f32(tape, i, 8), f32(tape, i, 10), attention_sizes, starts, cache_len, pages, cos,
+                sin, plan, flags[1], work, sync, meetings, thread, threads,
             )  # fmt: skip
         elif operation == EMBED:
             # weights, inputs filled up, columns, out, ldo
             first, stop = share(len(tokens), threads, thread)
-            rows_bf16(tokens, u16(tape, i, 1), tape[i, 3], tape[i, 4], f32(tape, i, 5), tape[i, 7], first, stop)
+            rows_bf16(
+                tokens, u16(tape, i, 1), tape[i, 3], tape[i, 4], f32(tape, i, 5), tape[i, 7], first, stop
+            )
         meetings += 1
         meet(sync, meetings, threads)

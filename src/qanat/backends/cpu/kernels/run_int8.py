@@ -1,4 +1,7 @@
-"""A whole step with int8 weights and activations, keys and values in bfloat16: one call, and one meeting of the threads after each operation."""
+"""A whole step with int8 weights and activations, keys and values in bfloat16.
+
+One call, and one meeting of the threads after each operation.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from qanat.backends.cpu.kernels import mixing
 from qanat.backends.cpu.kernels.jit import entry
 from qanat.backends.cpu.kernels.linear_int8 import linear_int8
 from qanat.backends.cpu.kernels.norm import rms_norm
-from qanat.backends.cpu.kernels.operands import f32, i8, i32, number, activations, u16
+from qanat.backends.cpu.kernels.operands import activations, f32, i8, i32, number, u16
 from qanat.backends.cpu.kernels.operations import ATTENTION, DELTA, EMBED, LINEAR, NORM, QUANTISE, SWIGLU
 from qanat.backends.cpu.kernels.packing import rows_int8
 from qanat.backends.cpu.kernels.quantise import quantise, swiglu_quantise
@@ -20,8 +23,8 @@ delta, attention = mixing.delta, mixing.attention
 
 @entry
 def run_int8(
-    thread, threads, tape, sync, tokens, output_rows, starts, cache_len, pages, cos, sin, attention_sizes, plan,
-    delta_sizes, flags, work,
+    thread, threads, tape, sync, tokens, output_rows, starts, cache_len, pages, cos, sin, attention_sizes,
+    plan, delta_sizes, flags, work,
 ):  # fmt: skip
     """Go through a tape (`qanat.backends.cpu.tape`), as one of `threads` threads.
 
@@ -56,8 +59,8 @@ def run_int8(
             meetings = delta(tape, i, delta_sizes, flags[0], work, sync, meetings, thread, threads)
         elif operation == ATTENTION:
             meetings = attention(
-                tape, i, u16(tape, i, 8), u16(tape, i, 10), attention_sizes, starts, cache_len, pages, cos, sin,
-                plan, flags[1], work, sync, meetings, thread, threads,
+                tape, i, u16(tape, i, 8), u16(tape, i, 10), attention_sizes, starts, cache_len, pages, cos,
+                sin, plan, flags[1], work, sync, meetings, thread, threads,
             )  # fmt: skip
         elif operation == EMBED:
             # weights, weight scales, groups, columns, out, ldo
