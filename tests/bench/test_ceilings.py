@@ -16,7 +16,6 @@ from qanat.backends.cpu.packing import aligned_empty
 from qanat.backends.cpu.pool import Pool
 from qanat.bench.steps import Sequences
 
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.mark.parametrize("streams", STREAMS)
