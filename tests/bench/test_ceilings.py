@@ -17,7 +17,6 @@ from qanat.backends.cpu.pool import Pool
 from qanat.bench.steps import Sequences
 
 
-
 @pytest.mark.parametrize("streams", STREAMS)
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_a_read_loop_reads_every_byte_once(streams: int, threads: int) -> None:

@@ -26,7 +26,7 @@ from qanat.backends.cpu.kernels.attention_parts import (
     store_part,
     weigh,
 )
-from qanat.backends.cpu.kernels.jit import entry, inlined, inner
+from qanat.backends.cpu.kernels.jit import entry, inlined, inner, merged
 from qanat.backends.cpu.kernels.share import share
 from qanat.backends.cpu.simd import splat_f32, store_f32, zero_f32
 
@@ -132,7 +132,7 @@ def plan_attention(sizes, starts, cache_len, threads):
     return plan[: g + 1], work, work > threads * _scratch(sizes)
 
 
-@inner
+@merged
 def _prepare(
     joint, sizes, eps, q_norm, k_norm, cos, sin, starts, cache_len, pages, keys, values, work, at, out, first,
     stop,
@@ -197,7 +197,7 @@ def _clear(w, result, lanes, floats):
         store_f32(w, result + i, zero_f32())
 
 
-@inner
+@merged
 def _attend(joint, sizes, plan, pages, keys, values, w, at, out, thread, threads):
     """The units of one thread. Scratch at `at`, see `_scratch`."""
     gqa, n, panels = sizes[0] // sizes[1], sizes[2], _panels(sizes)
@@ -247,7 +247,7 @@ def _finish(group, sizes, w, result, lanes, slots, first, stop, values, joint, o
         finish(w, result + lanes + j, o, slots, values, joint, gate, out, to, sizes[2])
 
 
-@inner
+@merged
 def _merge_share(joint, sizes, plan, values, w, at, out, thread, threads):
     """Merge the partial results of the queries of one thread."""
     gqa, panels = sizes[0] // sizes[1], _panels(sizes)
@@ -277,7 +277,7 @@ def _merge_share(joint, sizes, plan, values, w, at, out, thread, threads):
         _finish(group, sizes, w, result, lanes, slots, first, stop, values, joint, out)
 
 
-@inner
+@merged
 def gated_attention(
     joint, sizes, eps, q_norm, k_norm, cos, sin, starts, cache_len, pages, keys, values, plan, work, out,
     phase, thread, threads,

@@ -20,7 +20,7 @@ from qanat.backends.cpu.kernels.delta_prepare import (
     stepping,
 )
 from qanat.backends.cpu.kernels.delta_rule import gated_norm, recur, recur_one
-from qanat.backends.cpu.kernels.jit import entry, inlined, inner
+from qanat.backends.cpu.kernels.jit import entry, inlined, inner, merged
 from qanat.backends.cpu.kernels.share import share
 from qanat.backends.cpu.simd import store_f32, zero_f32
 
@@ -122,7 +122,7 @@ def _normed(joint, sizes, constants, eps, work, at, out, first, stop, head):
     gated_norm(joint, sizes, constants, norm, eps, work, o, step, out, first, stop, head)
 
 
-@inner
+@merged
 def _one_region(
     joint, sizes, eps, constants, old, before, window, after, work, out, at, thread, threads
 ):  # fmt: skip
@@ -164,7 +164,7 @@ def _one_region(
         spent += key_heads * cost
 
 
-@inner
+@merged
 def _prepare_share(joint, sizes, constants, old, work, thread, threads):
     """The (piece, key head) pairs of one thread."""
     key_heads = sizes[0]
@@ -186,7 +186,7 @@ def _prepare_share(joint, sizes, constants, old, work, thread, threads):
                 task += 1
 
 
-@inner
+@merged
 def _recur_share(joint, sizes, old, before, window, after, work, thread, threads):
     """The (sequence, value head, block of columns) triples of one thread."""
     key_heads, value_heads, dv = sizes[0], sizes[1], sizes[3]
@@ -215,7 +215,7 @@ def _recur_share(joint, sizes, old, before, window, after, work, thread, threads
         pieces += _pieces(tokens)
 
 
-@inner
+@merged
 def _norm_share(joint, sizes, constants, eps, work, out, thread, threads):
     """The (piece, value head) pairs of one thread."""
     key_heads, value_heads = sizes[0], sizes[1]
@@ -234,7 +234,7 @@ def _norm_share(joint, sizes, constants, eps, work, out, thread, threads):
             pieces += 1
 
 
-@inner
+@merged
 def gated_delta(
     joint, sizes, eps, constants, old, before, window, after, work, out, phase, thread, threads
 ):  # fmt: skip

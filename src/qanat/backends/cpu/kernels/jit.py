@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from numba import njit
 
-__all__ = ["entry", "inlined", "inner"]
+__all__ = ["entry", "inlined", "inner", "merged"]
 
 _COMMON = {"nogil": True, "cache": True, "error_model": "numpy"}
 _HIDDEN = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -19,3 +19,6 @@ inner = njit(**_COMMON, **_HIDDEN)
 """A function that only kernels call."""
 inlined = njit(**_COMMON, **_HIDDEN, forceinline=True)
 """A small one, always made part of its caller."""
+merged = njit(**_COMMON, **_HIDDEN, inline="always")
+"""One with a single caller: copied into it before anything is compiled. Compiled by itself, it would be optimised
+once more at each level of callers, with all that it calls."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qanat.backends.cpu.kernels import attention as attention_kernel
 from qanat.backends.cpu.kernels import delta as delta_kernel
-from qanat.backends.cpu.kernels.jit import inner
+from qanat.backends.cpu.kernels.jit import inner, merged
 from qanat.backends.cpu.kernels.operands import f32, number
 from qanat.backends.cpu.kernels.sync import meet
 
@@ -16,7 +16,7 @@ PREPARE, ATTEND, MERGE = attention_kernel.PREPARE, attention_kernel.ATTEND, atte
 gated_delta, gated_attention = delta_kernel.gated_delta, attention_kernel.gated_attention
 
 
-@inner
+@merged
 def delta(tape, i, sizes, one_phase, work, sync, meetings, thread, threads):
     """Operands: joint, eps, constants, old, before, window, after, out. Returns the meetings so far."""
     joint, eps, constants = f32(tape, i, 1), number(tape, i, 3), f32(tape, i, 4)
@@ -34,7 +34,7 @@ def delta(tape, i, sizes, one_phase, work, sync, meetings, thread, threads):
         meet(sync, meetings, threads)
 
 
-@inner
+@merged
 def attention(
     tape, i, keys, values, sizes, starts, cache_len, pages, cos, sin, plan, merges, work, sync, meetings,
     thread, threads,

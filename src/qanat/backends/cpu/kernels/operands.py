@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import carray
 from numba.core import types
 from numba.extending import intrinsic
@@ -29,6 +30,14 @@ def _pointer(typing_context: Any, address: Any) -> Any:
         return builder.inttoptr(args[0], context.get_value_type(types.voidptr))
 
     return types.voidptr(types.int64), generate
+
+
+@intrinsic
+def _bits(typing_context: Any, word: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.bitcast(builder.trunc(args[0], ir.IntType(32)), ir.FloatType())
+
+    return types.float32(types.int64), generate
 
 
 @inlined
@@ -64,4 +73,4 @@ def u16(tape, i, column):
 @inlined
 def number(tape, i, column):
     """A float32."""
-    return tape[i : i + 1, column : column + 1].view(np.float32)[0, 0]
+    return _bits(tape[i, column])
