@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -268,8 +269,25 @@ def test_a_model_is_opened_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_first_use_of_the_cpu_backend_says_that_it_compiles(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for compiled, said in ((0, True), (7, False)):
-        monkeypatch.setattr("qanat.backends.cpu.kernel_cache.compiled_kernels", lambda n=compiled: n)
+    for compiled, said in ((False, True), (True, False)):
+        monkeypatch.setattr("qanat.backends.cpu.kernel_cache.is_compiled", lambda mode, c=compiled: c)
         result = invoke("run", "Who are you?", "--backend", "cpu", "--max-tokens", "1")
         assert result.exit_code == 0
         assert ("compiling the kernels" in result.stderr) == said
+
+
+def test_a_short_prompt_to_a_miniature_does_not_wait_for_compiled_kernels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chosen: list[str] = []
+
+    class Noted(LLM):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            chosen.append(self.backend)
+
+    monkeypatch.setattr("qanat.engine.LLM", Noted)
+    for options in ([], ["--threads", "1"], ["--weights", "int8"], ["--backend", "cpu"]):
+        assert invoke("run", "hi", "--max-tokens", "1", *options).exit_code == 0
+    assert invoke("run", "hi " * 2000, "--max-tokens", "1").exit_code == 0
+    assert chosen == ["reference", "cpu", "cpu", "cpu", "cpu"]

@@ -154,10 +154,10 @@ def test_norm_and_quantise_is_one_after_the_other(inputs: int) -> None:
 @pytest.mark.parametrize("width", [24, 100, 512, 1500])
 def test_swiglu_and_quantise_is_one_after_the_other(width: int, threads: int) -> None:
     joint = 4 * numbers(3, 2 * width + 13)
-    rows = Quantised.empty(4, width)
+    rows = Quantised.empty(3, width)
     on_tape("int8", threads, lambda tape: swiglu_quantise(tape, joint, width + 1, rows))
     q, scales, _ = stored(rows, 3)
     expected = swiglu(joint[:, :width], joint[:, width + 1 : 2 * width + 1])
     for ours, twin in zip((q, scales), twins.quantise(expected), strict=True):
         assert np.array_equal(ours, twin)
-    assert np.allclose(rows.numbers()[:3], expected, atol=np.abs(expected).max() / 127)
+    assert np.allclose(rows.numbers(), expected, atol=np.abs(expected).max() / 127)

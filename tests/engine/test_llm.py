@@ -350,7 +350,9 @@ def test_dead_rows_and_padding_are_never_generated(llm: LLM) -> None:
     assert max(reply.token_ids) < llm.vocabulary.live
 
 
-def test_damaged_weights_give_a_clear_error(llm: LLM, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_damaged_weights_give_a_clear_error(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    llm = LLM("pocket", backend=backend)
     model = llm._scheduler._model
     monkeypatch.setattr(model, "final_norm", np.full_like(model.final_norm, np.nan))
     with pytest.raises(NumericalError, match="not a finite number"):

@@ -45,15 +45,24 @@ class PackSource:
     """As the user named it, for listings."""
 
 
-def choose_backend(name: str) -> str:
-    """The backend that a name stands for: "cpu" or "reference"; "auto" is the fastest there is.
+def choose_backend(name: str, weights: str = "auto", threads: int | None = None) -> str:
+    """The backend that a name stands for: "cpu" or "reference".
+
+    "auto" is the fastest one that has the weights mode: "cpu", but for "f32".
 
     Raises:
-        RequestError: an unknown name.
+        RequestError: an unknown name, a mode that the backend lacks, or threads for the reference, which
+            computes in one.
     """
     if name not in BACKENDS:
         raise RequestError(f"unknown backend {name!r}: choose one of {', '.join(BACKENDS)}")
-    return "reference" if name == "auto" else name
+    if name == "auto":
+        name = "reference" if weights == "f32" else "cpu"
+    if weights != "auto":
+        storage(name, weights)
+    if name == "reference" and threads is not None:
+        raise RequestError("the reference backend computes in one thread: leave threads out")
+    return name
 
 
 def storage(backend: str, weights: str) -> Storage:
@@ -79,7 +88,7 @@ def open_backend(
     """A backend by name.
 
     Args:
-        name: "reference" (NumPy), "cpu" (Numba), or "auto": the fastest one there is.
+        name: "reference" (NumPy), "cpu" (Numba), or "auto": the fastest one that has the mode.
         weights: "f32" computes with the stored values, "bf16" rounds them to bfloat16, "int8" to whole
             numbers with a scale for 32 each. "auto" is "f32" on the reference and "bf16" on the CPU backend
             (the engine chooses by size before it comes here).
@@ -89,13 +98,10 @@ def open_backend(
     Raises:
         RequestError: an unknown name, a mode that the backend lacks, or a useless thread count.
     """
-    name = choose_backend(name)
+    name = choose_backend(name, weights, threads)
     if weights == "auto":
         weights = "f32" if name == "reference" else "bf16"
-    storage(name, weights)
     if name == "reference":
-        if threads is not None:
-            raise RequestError("the reference backend computes in one thread: leave threads out")
         from qanat.backends.reference import ReferenceOps  # imported late: the backend brings NumPy
 
         return ReferenceOps(weights)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from qanat.backends.cpu.ceilings import Ceilings, measure_ceilings
+from qanat.backends.cpu.kernel_cache import is_compiled
 from qanat.backends.cpu.threads import choose_threads
 from qanat.bench.python_time import python_seconds_per_step
 from qanat.bench.start import Start, measure_start
@@ -113,6 +114,8 @@ def measure(
         )
     planned = plan(config, backend="cpu", weights=weights, sequences=what.sequences + 2, context=None)
     weights = planned.weights
+    if not is_compiled(weights):
+        progress("compiling the kernels for this processor: about half a minute, once")
     context = max(0, min(what.context, most - room, planned.context - room))
 
     progress("measuring Python's part of a step")

@@ -38,14 +38,11 @@ def bench(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Measure a model on the CPU backend: prompt, decoding, memory, start, and the machine's ceilings."""
-    from qanat.backends.cpu.kernel_cache import compiled_kernels
     from qanat.bench.suite import Plan, measure
     from qanat.checkpoint import load_checkpoint
 
     checkpoint = load_checkpoint(model, revision=revision, offline=offline or None)
     status = Status(worth_a_line=True)
-    if compiled_kernels() == 0:
-        status.show("compiling the kernels for this processor: about a minute, once; then measuring")
     try:
         report = measure(
             checkpoint,

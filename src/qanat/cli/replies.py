@@ -15,10 +15,13 @@ from qanat.cli.terminal import Status
 if TYPE_CHECKING:
     from qanat.checkpoint import Checkpoint
     from qanat.engine import LLM, Reply
+    from qanat.engine.memory import MemoryPlan
     from qanat.engine.reply import TokenLogprob
 
 LARGE = 500_000_000
 """Bytes from which loading takes long enough to be announced."""
+MINIATURE = 8_000_000
+"""Bytes up to which NumPy makes a short reply in less time than it takes to load Numba (0.7 s)."""
 
 __all__ = [
     "LARGE",
@@ -31,8 +34,12 @@ __all__ = [
 ]
 
 
-def open_model(options: ModelOptions) -> LLM:
-    """Load a model for one conversation at a time; of a large one, say first what it will take."""
+def open_model(options: ModelOptions, *, brief: bool = False) -> LLM:
+    """Load a model for one conversation at a time; of a large one, say first what it will take.
+
+    With `brief`, one short prompt is all that will come: a miniature has answered it with the reference
+    backend before compiled kernels would be loaded.
+    """
     from qanat.checkpoint import load_checkpoint
     from qanat.engine import LLM
 
@@ -41,14 +48,17 @@ def open_model(options: ModelOptions) -> LLM:
     )  # maps the files; reads no weights
     if checkpoint.total_bytes > LARGE:
         _announce(checkpoint, options)
-    _announce_compilation(options)
+    backend, weights = options.backend.value, options.weights.value
+    if brief and (backend, weights, options.threads) == ("auto", "auto", None):
+        backend = "reference" if checkpoint.total_bytes <= MINIATURE else backend
+    _announce_compilation(checkpoint, backend, options)
     status = Status(worth_a_line=False)  # off the screen the announcement is the line
     try:
         status.show(f"loading the weights, {bytes_text(checkpoint.total_bytes)}")
         return LLM(
             checkpoint,
-            backend=options.backend.value,
-            weights=options.weights.value,
+            backend=backend,
+            weights=weights,
             threads=options.threads,
             max_model_len=options.max_model_len,
             max_batch=1,
@@ -58,17 +68,9 @@ def open_model(options: ModelOptions) -> LLM:
 
 
 def _announce(checkpoint: Checkpoint, options: ModelOptions) -> None:
-    from qanat.backends import choose_backend
-    from qanat.engine.memory import available_bytes, plan
+    from qanat.engine.memory import available_bytes
 
-    planned = plan(
-        checkpoint.config.text,
-        backend=choose_backend(options.backend.value),
-        weights=options.weights.value,
-        context=options.max_model_len,
-        sequences=1,
-        stored_bf16=checkpoint.stored_in_bfloat16,
-    )
+    planned = _plan(checkpoint, options.backend.value, options)
     free = available_bytes()
     room = "" if free is None else f" of {bytes_text(free)} free"
     note(
@@ -77,16 +79,31 @@ def _announce(checkpoint: Checkpoint, options: ModelOptions) -> None:
     )
 
 
-def _announce_compilation(options: ModelOptions) -> None:
-    """The first use of the CPU backend compiles its kernels: say so before a minute of silence."""
+def _plan(checkpoint: Checkpoint, backend: str, options: ModelOptions) -> MemoryPlan:
+    from qanat.backends import choose_backend
+    from qanat.engine.memory import plan
+
+    weights = options.weights.value
+    return plan(
+        checkpoint.config.text,
+        backend=choose_backend(backend, weights, options.threads),
+        weights=weights,
+        context=options.max_model_len,
+        sequences=1,
+        stored_bf16=checkpoint.stored_in_bfloat16,
+    )
+
+
+def _announce_compilation(checkpoint: Checkpoint, backend: str, options: ModelOptions) -> None:
+    """The first use of the CPU backend compiles its kernels: say so before half a minute of silence."""
     from qanat.backends import choose_backend
 
-    if choose_backend(options.backend.value) != "cpu":
+    if choose_backend(backend, options.weights.value, options.threads) != "cpu":
         return
-    from qanat.backends.cpu.kernel_cache import compiled_kernels
+    from qanat.backends.cpu.kernel_cache import is_compiled
 
-    if compiled_kernels() == 0:
-        note("compiling the kernels for this processor: about a minute, once")
+    if not is_compiled(_plan(checkpoint, backend, options).weights):
+        note("compiling the kernels for this processor: about half a minute, once")
 
 
 def count_prompt(llm: LLM, messages: Any, **options: Any) -> int:

@@ -17,6 +17,9 @@ from qanat.cli.sampling import describe, parameters, resolve_thinking, typed_set
 if TYPE_CHECKING:
     from qanat.engine import LLM
 
+BRIEF = 4000
+"""Characters of a prompt up to which it counts as short."""
+
 __all__ = ["run"]
 
 
@@ -113,7 +116,7 @@ def run(
         settings["logprobs"] = logprobs
     tool_list = None if tools is None else read_tools(tools)
     text = _prompt(prompt, raw=raw)
-    llm = open_model(model)
+    llm = open_model(model, brief=len(text) <= BRIEF)
     thinks = False if raw else resolve_thinking(llm.template, thinking)
     params = parameters(llm, settings, greedy=sampling.greedy, thinking=thinks)
     count: Callable[[], int]

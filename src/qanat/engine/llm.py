@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from qanat.backends import PackSource, choose_backend, open_backend, storage
+from qanat.backends import PackSource, choose_backend, open_backend
 from qanat.checkpoint import Checkpoint, ModelConfig, load_checkpoint
 from qanat.engine.chat import Tool, prepare_chat
 from qanat.engine.defaults import params_like_transformers
@@ -40,7 +40,8 @@ class LLM:
 
     Args:
         model: a folder, "pocket" (the built-in model), a hub id, or what `load_checkpoint` returned.
-        backend: "cpu" (Numba kernels), "reference" (NumPy: slow, readable), or "auto".
+        backend: "cpu" (Numba kernels), "reference" (NumPy: slow, readable), or "auto": the
+            fastest one that has the weights mode.
         weights: "int8" (cpu only: whole numbers with a scale for 32 each), "bf16" (rounded to bfloat16),
             "f32" (reference only), or "auto": on the CPU int8, unless the model is so small that bfloat16 is
             as quick; on the reference what loses nothing.
@@ -76,9 +77,8 @@ class LLM:
         for name, value in sizes.items():
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**31:
                 raise RequestError(f"{name} must be a whole number from 1 to {2**31 - 1}, not {shown(value)}")
-        self.backend = backend = choose_backend(backend)  # an unknown name is refused before any download
-        if weights != "auto":
-            storage(backend, weights)
+        # Unknown names and modes are refused before any download.
+        self.backend = backend = choose_backend(backend, weights, threads)
         self.checkpoint = _open(model, revision, offline)
         config = self.checkpoint.config.text
         require_runnable(config)  # before the memory is weighed: no machine would be large enough

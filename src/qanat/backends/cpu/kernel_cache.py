@@ -19,7 +19,7 @@ import numba
 
 from qanat.paths import cache_root
 
-__all__ = ["compiled_kernels", "kernel_folder", "use_kernel_cache"]
+__all__ = ["is_compiled", "kernel_folder", "use_kernel_cache"]
 
 KEPT = 4
 """Folders of other versions that survive, the most recently used ones."""
@@ -54,9 +54,9 @@ def use_kernel_cache() -> None:
     numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
 
 
-def compiled_kernels() -> int:
-    """How many compiled functions lie in the folder; 0 before the first run."""
-    return sum(1 for _ in kernel_folder().rglob("*.nbc"))
+def is_compiled(weights: str) -> bool:
+    """Whether the kernels of a mode, "int8" or "bf16", lie in the folder."""
+    return any(kernel_folder().rglob(f"run_{weights}.run_{weights}-*.nbc"))
 
 
 def _forget_old(folder: Path) -> None:

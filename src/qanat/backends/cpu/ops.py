@@ -26,8 +26,8 @@ from qanat.backends.cpu.packing import PackedBf16, PackedInt8, pack
 from qanat.backends.cpu.programs import Program, Programs
 from qanat.backends.cpu.sampling import Sampler
 from qanat.backends.cpu.state import AttentionState, CpuState, DeltaState
-from qanat.backends.cpu.step import AttentionLayout, DeltaLayout, Step, forked_sources
-from qanat.backends.cpu.tape import Operation, Runner
+from qanat.backends.cpu.step import AttentionLayout, DeltaLayout, Step, forked_sources, prepare_plan
+from qanat.backends.cpu.tape import Operation, Runner, Tape
 from qanat.backends.cpu.threads import choose_threads
 from qanat.backends.cpu.workspace import Workspace
 from qanat.model.batch import Batch
@@ -97,14 +97,18 @@ class CpuOps:
         return self.linear_weight([table])
 
     def seal(self) -> None:
-        """Keep what was packed."""
+        """Keep what was packed, and have the kernels at hand: loaded, or compiled the first time."""
         if self._cache is not None:
             self._cache.seal()
+        self._runner.run(Tape(), Step())
+        self._sampler.sample(np.zeros((1, 1), np.float32), [SamplingRow()], 1)
 
     def new_state(
         self, layers: Sequence[DeltaShape | AttentionShape], slots: int, pages: int, page: int
     ) -> CpuState:
         """Zeroed state for every layer."""
+        for shape in dict.fromkeys(layers):
+            prepare_plan(shape)
         return CpuState.zeros(layers, slots, pages, page, KEY_VALUE[self.weights])
 
     # -- a step ----------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from qanat.backends.cpu.workspace import Workspace
 from qanat.model.batch import Batch
 from qanat.model.shapes import AttentionShape, DeltaShape
 
-__all__ = ["AttentionLayout", "DeltaLayout", "Step", "forked_sources"]
+__all__ = ["AttentionLayout", "DeltaLayout", "Step", "forked_sources", "prepare_plan"]
 
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
@@ -106,6 +106,17 @@ class Step(NamedTuple):
             batch.tokens, batch.output_rows, batch.starts, batch.cache_len, batch.page_table, cos, sin,
             sizes, plan, delta_sizes, flags, work.floats(floats),
         )  # fmt: skip
+
+
+def prepare_plan(shape: DeltaShape | AttentionShape) -> None:
+    """Have the planning kernel of a kind of layer at hand: loaded, or compiled the first time."""
+    none = np.zeros(1, np.int32)
+    starts, positions = np.array([0, 1], np.int32), np.zeros((3, 1), np.int32)
+    batch = Batch(none, starts, none, positions, none[:, None], none, none, none[:0])
+    if isinstance(shape, DeltaShape):
+        Step.of(batch, DeltaLayout(shape, 1, (0, 0, 0, 0)), None, Workspace(), 1)
+    else:
+        Step.of(batch, None, AttentionLayout(shape, 1, (0, 0, 0)), Workspace(), 1)
 
 
 def forked_sources(batch: Batch) -> I32 | None:

@@ -20,5 +20,6 @@ inner = njit(**_COMMON, **_HIDDEN)
 inlined = njit(**_COMMON, **_HIDDEN, forceinline=True)
 """A small one, always made part of its caller."""
 merged = njit(**_COMMON, **_HIDDEN, inline="always")
-"""One with a single caller: copied into it before anything is compiled. Compiled by itself, it would be optimised
-once more at each level of callers, with all that it calls."""
+"""One with a single caller: copied into it before anything is compiled.
+
+Compiled by itself it would be optimised once more at each level of callers, with all that it calls."""

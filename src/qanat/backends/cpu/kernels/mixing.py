@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qanat.backends.cpu.kernels import attention as attention_kernel
 from qanat.backends.cpu.kernels import delta as delta_kernel
-from qanat.backends.cpu.kernels.jit import inner, merged
+from qanat.backends.cpu.kernels.jit import merged
 from qanat.backends.cpu.kernels.operands import f32, number
 from qanat.backends.cpu.kernels.sync import meet
 
