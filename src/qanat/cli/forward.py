@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Watcher", "all_logits"]
 
-PAGE = 16
+PAGE = 64
 
 
 def all_logits(
