@@ -82,7 +82,7 @@ def test_held_out_loss_moves_by_less_than_half_a_percent(count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [1, pytest.param(40, marks=pytest.mark.proof)])
-def test_answers_stay_the_same(count: int) -> None:
+def test_answers_stay_the_same_and_stories_sound(count: int) -> None:
     pytest.importorskip("tokenizers", reason="the corpus is made of its tokens")
     from tools.pocket import tokenizer
     from tools.pocket.corpus import Fragments
@@ -91,11 +91,16 @@ def test_answers_stay_the_same(count: int) -> None:
 
     speaker = Speaker("pocket", backend="reference")
     fragments = Fragments.of(tokenizer.load(speaker.llm.checkpoint.path))
-    prompts = speaker.prompts(all_cases(fragments, count, 77, thinking=False), thinking=False)
+    cases = all_cases(fragments, count, 77, thinking=False)
+    prompts = speaker.prompts(cases, thinking=False)
     greedy = SamplingParams(temperature=0, max_tokens=LONGEST_REPLY)
     texts = [
         generate(LLM("pocket", backend="cpu", weights=weights), [(prompt, greedy) for prompt in prompts])
         for weights in ("bf16", "int8")
     ]
-    same = np.mean([a == b for a, b in zip(*texts, strict=True)])
-    assert same >= 0.99 - 1 / len(prompts), (same, len(prompts))
+    told = np.array([case.group == "story" for case in cases])
+    same = np.array([a == b for a, b in zip(*texts, strict=True)])
+    assert same[~told].mean() >= 0.99 - 1 / len(cases)
+    # A story has many good words to go on with: it may change where two are as likely, but stays a story.
+    stories = [(case, text) for case, text in zip(cases, texts[1], strict=True) if case.group == "story"]
+    assert np.mean([case.right(text, case.expected) for case, text in stories]) >= 0.95
