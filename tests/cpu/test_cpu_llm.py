@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from pickle import UnpicklingError
 
 import pytest
 
 from qanat import LLM, Reply, SamplingParams
+from qanat.backends.cpu.kernel_cache import forget_kernels, is_compiled, kernel_folder
+from qanat.backends.cpu.ops import CpuOps
 from qanat.backends.cpu.pack_cache import cached_packs
 from qanat.errors import RequestError
 from tests.pocket_prompts import PROMPTS
@@ -66,3 +69,28 @@ def test_the_second_start_maps_what_the_first_has_packed(
 def test_a_useless_thread_count_is_refused(threads: int) -> None:
     with pytest.raises(RequestError, match="threads must be a whole number from 1"):
         LLM("pocket", backend="cpu", threads=threads)
+
+
+def test_damaged_compiled_kernels_are_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    forgotten: list[bool] = []
+    load = CpuOps._load_kernels
+
+    def damaged_once(ops: CpuOps) -> None:
+        if not forgotten:
+            raise UnpicklingError("pickle data was truncated")
+        load(ops)
+
+    monkeypatch.setattr(CpuOps, "_load_kernels", damaged_once)
+    monkeypatch.setattr("qanat.backends.cpu.ops.forget_kernels", lambda: forgotten.append(True))
+    assert LLM("pocket", backend="cpu").generate(PROMPTS[0], GREEDY).text == expected()[0]
+    assert forgotten == [True]
+
+
+def test_forgotten_kernels_are_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QANAT_CACHE", str(tmp_path))
+    kernel_folder().mkdir(parents=True)
+    (kernel_folder() / "run_int8.run_int8-1.nbc").touch()
+    assert is_compiled("int8")
+    assert not is_compiled("bf16")
+    forget_kernels()
+    assert not is_compiled("int8")

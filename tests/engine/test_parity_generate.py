@@ -16,6 +16,12 @@ pytestmark = pytest.mark.parity
 
 
 @pytest.fixture(scope="module")
+def llm(tiny_folder: Path) -> LLM:
+    """Random weights decide between near equals: only float32 is as exact as transformers in float32."""
+    return LLM(tiny_folder, weights="f32")
+
+
+@pytest.fixture(scope="module")
 def theirs(tiny_folder: Path) -> Any:
     from tests.model import hf
 

@@ -19,7 +19,7 @@ import numba
 
 from qanat.paths import cache_root
 
-__all__ = ["is_compiled", "kernel_folder", "use_kernel_cache"]
+__all__ = ["forget_kernels", "is_compiled", "kernel_folder", "use_kernel_cache"]
 
 KEPT = 4
 """Folders of other versions that survive, the most recently used ones."""
@@ -57,6 +57,11 @@ def use_kernel_cache() -> None:
 def is_compiled(weights: str) -> bool:
     """Whether the kernels of a mode, "int8" or "bf16", lie in the folder."""
     return any(kernel_folder().rglob(f"run_{weights}.run_{weights}-*.nbc"))
+
+
+def forget_kernels() -> None:
+    """Delete what is compiled: a damaged file is compiled again."""
+    shutil.rmtree(kernel_folder(), ignore_errors=True)
 
 
 def _forget_old(folder: Path) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qanat.backends.cpu import linear
+from qanat.backends.cpu.kernel_cache import forget_kernels
 from qanat.backends.cpu.linear import Quantised
 from qanat.backends.cpu.pack_cache import PackCache
 from qanat.backends.cpu.packing import PackedBf16, PackedInt8, pack
@@ -100,8 +101,11 @@ class CpuOps:
         """Keep what was packed, and have the kernels at hand: loaded, or compiled the first time."""
         if self._cache is not None:
             self._cache.seal()
-        self._runner.run(Tape(), Step())
-        self._sampler.sample(np.zeros((1, 1), np.float32), [SamplingRow()], 1)
+        try:
+            self._load_kernels()
+        except Exception:  # whatever reading a damaged file of compiled code raises
+            forget_kernels()
+            self._load_kernels()
 
     def new_state(
         self, layers: Sequence[DeltaShape | AttentionShape], slots: int, pages: int, page: int
@@ -110,6 +114,10 @@ class CpuOps:
         for shape in dict.fromkeys(layers):
             prepare_plan(shape)
         return CpuState.zeros(layers, slots, pages, page, KEY_VALUE[self.weights])
+
+    def _load_kernels(self) -> None:
+        self._runner.run(Tape(), Step())
+        self._sampler.sample(np.zeros((1, 1), np.float32), [SamplingRow()], 1)
 
     # -- a step ----------------------------------------------------------------------------------------
 
