@@ -51,25 +51,25 @@ def both_divergences(outliers: str, seed: int) -> tuple[float, float]:
     return divergence(true, ours), divergence(true, theirs)
 
 
+COARSE = pytest.mark.xfail(
+    strict=True,
+    reason="a bfloat16 scale hits a group's largest weight within half a step, float16 within a sixteenth "
+    "(docs/numerics.md)",
+)
+
+
 @pytest.mark.parametrize(
     "outliers",
     [
         "none",
-        "weights",
-        "activations",
-        pytest.param(
-            "both",
-            marks=pytest.mark.xfail(
-                strict=True,
-                reason="a bfloat16 scale hits a group's largest weight within half a step, float16 within "
-                "a sixteenth: it shows where loud weights meet loud activations (docs/numerics.md)",
-            ),
-        ),
+        pytest.param("weights", marks=COARSE),
+        pytest.param("activations", marks=COARSE),
+        pytest.param("both", marks=COARSE),
     ],
 )
 def test_outlier_channels_cost_no_more_than_they_cost_q8_0(outliers: str) -> None:
     ours, theirs = np.mean([both_divergences(outliers, seed) for seed in range(10)], axis=0)
-    assert 0 < ours <= theirs * 1.1, (ours, theirs)  # the same fineness: a few percent of luck
+    assert 0 < ours <= theirs * 1.01, (ours, theirs)  # a percent of luck: without outliers it is a tie
 
 
 @pytest.mark.parametrize("count", [6, pytest.param(100, marks=pytest.mark.proof)])
@@ -78,7 +78,7 @@ def test_held_out_loss_moves_by_less_than_half_a_percent(count: int) -> None:
     from tools.pocket.held_out_loss import held_out_loss
 
     exact = held_out_loss("pocket", count, backend="reference", weights="f32")
-    assert held_out_loss("pocket", count, backend="cpu", weights="int8") < 1.005 * exact
+    assert abs(held_out_loss("pocket", count, backend="cpu", weights="int8") - exact) < 0.005 * exact
 
 
 @pytest.mark.parametrize("count", [1, pytest.param(40, marks=pytest.mark.proof)])

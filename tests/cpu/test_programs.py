@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from typing import Any
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 from qanat.backends.cpu import programs
+from qanat.backends.cpu.ops import CpuOps
 from qanat.backends.cpu.pool import Pool
 from qanat.model.batch import FRESH, Batch
 from tests.cpu.test_cpu_model import MODES, model, tokens_of
@@ -126,3 +129,37 @@ def test_the_threads_of_a_pool_end_with_it() -> None:
             break
         time.sleep(0.02)
     assert threading.active_count() == before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_process_computes_with_threads_of_its_own() -> None:
+    pool = Pool(3)
+    pool.run(lambda thread, threads: None)
+    child = os.fork()
+    if child == 0:
+        seen: list[int] = []
+        pool.run(lambda thread, threads: seen.append(thread))
+        os._exit(0 if sorted(seen) == [0, 1, 2] else 1)
+    for _ in range(200):
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            break
+        time.sleep(0.05)
+    else:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        pytest.fail("the child hangs")
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_an_interrupt_while_kernels_are_compiled_is_no_damaged_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(ops: CpuOps) -> None:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            raise RuntimeError("no compiled object yet")  # noqa: B904  (as Numba does)
+
+    monkeypatch.setattr(CpuOps, "_load_kernels", interrupted)
+    monkeypatch.setattr("qanat.backends.cpu.ops.forget_kernels", lambda: pytest.fail("forgotten"))
+    with pytest.raises(KeyboardInterrupt):
+        CpuOps("int8", threads=1).seal()

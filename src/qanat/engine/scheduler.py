@@ -13,6 +13,7 @@ from threading import Condition
 from typing import Any, Protocol
 
 from qanat.engine.batch_builder import Work, build_batch, share_tokens
+from qanat.engine.interrupts import interrupts_deferred
 from qanat.engine.memory import STEP_TOKENS
 from qanat.engine.pools import PagePool, SlotPool
 from qanat.engine.sequence import Sequence
@@ -101,27 +102,35 @@ class Scheduler:
                     self._changed.wait()
                 if ready():
                     return
-                self._stepping = True
-            try:
-                self._step()
-            finally:
-                with self._changed:
-                    self._stepping = False
-                    self._release_cancelled()
-                    self._changed.notify_all()
+            with interrupts_deferred():
+                self._step_unless_another_thread_does()
+
+    def _step_unless_another_thread_does(self) -> None:
+        with self._changed:
+            if self._stepping:
+                return
+            self._stepping = True
+        try:
+            self._step()
+        finally:
+            with self._changed:
+                self._stepping = False
+                self._release_cancelled()
+                self._changed.notify_all()
 
     def cancel(self, sequences: Iterable[Sequence]) -> None:
         """End sequences that have not ended; what they own is free when no step is under way any more.
 
         Safe to call from any thread, and from a generator's finaliser in the middle of a step.
         """
-        for s in sequences:
-            if not s.done:
-                s.cancelled = True
-                self._cancelled.append(s)
-        with self._changed:
-            if not self._stepping:
-                self._release_cancelled()
+        with interrupts_deferred():
+            for s in sequences:
+                if not s.done:
+                    s.cancelled = True
+                    self._cancelled.append(s)
+            with self._changed:
+                if not self._stepping:
+                    self._release_cancelled()
 
     def check_integrity(self) -> None:
         """Assert, between two steps, that each slot and page is free or owned by one running sequence."""

@@ -103,7 +103,8 @@ class CpuOps:
             self._cache.seal()
         try:
             self._load_kernels()
-        except Exception:  # whatever reading a damaged file of compiled code raises
+        except Exception as error:  # whatever reading a damaged file of compiled code raises
+            _raise_interrupt_behind(error)
             forget_kernels()
             self._load_kernels()
 
@@ -335,3 +336,12 @@ class CpuOps:
         if found is None:
             found = self._derived[id(source)] = (source, derive())
         return found[1]
+
+
+def _raise_interrupt_behind(error: BaseException) -> None:
+    """Numba's compiler turns Ctrl-C into errors of its own: raise what was behind them."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, KeyboardInterrupt):
+            raise KeyboardInterrupt from error
+        cause = cause.__cause__ or cause.__context__

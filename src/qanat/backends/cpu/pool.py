@@ -6,6 +6,7 @@ are, and every thread runs the same call. A sleeping thread waits for a lock, wh
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Callable
@@ -61,13 +62,18 @@ class _Helper:
 class Pool:
     """`threads` threads, one of them the caller's.
 
-    Only one thread at a time may call. The threads end with the pool.
+    Only one thread at a time may call. The threads end with the pool. A forked process has none of its
+    parent's threads, so it gets new ones.
     """
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
-        self._helpers = [_Helper(number, threads) for number in range(1, threads)]
-        weakref.finalize(self, _end, self._helpers)
+        self._start()
+
+    def _start(self) -> None:
+        self._process = os.getpid()
+        self._helpers = [_Helper(number, self.threads) for number in range(1, self.threads)]
+        weakref.finalize(self, _end, self._process, self._helpers)
 
     def run(self, kernel: Callable[..., Any], *args: Any) -> None:
         """kernel(thread, threads, *args) on every thread; returns when all are done."""
@@ -80,16 +86,21 @@ class Pool:
         What it computes is there when this returns, although a helper may not sleep yet: `wait` before the
         memory that threads meet in is used again.
         """
+        if self._process != os.getpid():
+            self._start()
         for helper in self._helpers:
             helper.start(kernel, args)
         kernel(0, self.threads, *args)
 
     def wait(self) -> None:
         """Until all helpers sleep."""
+        if self._process != os.getpid():
+            self._start()
         for helper in self._helpers:
             helper.wait()
 
 
-def _end(helpers: list[_Helper]) -> None:
-    for helper in helpers:
-        helper.end()
+def _end(process: int, helpers: list[_Helper]) -> None:
+    if process == os.getpid():
+        for helper in helpers:
+            helper.end()
