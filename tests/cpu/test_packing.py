@@ -61,23 +61,34 @@ def test_int8_refuses_weights_that_are_not_finite(value: float) -> None:
 
 
 def test_int8_at_the_extremes() -> None:
-    w = np.zeros((5, 32), np.float32)
-    w[1], w[2], w[3], w[4, 7] = 1e-45, 1e-39, 3.4e38, -1e30
+    w = np.zeros((6, 32), np.float32)
+    w[1], w[2], w[3], w[4, 7], w[5] = 1e-45, 1e-39, 8.1e6, -8.1e6, np.linspace(-3e-13, 3e-13, 32)
     w[2, ::3] = 0
     q, scales = twins.quantise_weights(w)
-    expected = (q.astype(np.float32) * twins.from_bf16(scales)[..., None]).reshape(5, 32)
+    expected = (q.astype(np.float32) * twins.from_scale(scales)[..., None]).reshape(6, 32)
     unpacked = pack([w], "int8").unpack()
     assert np.array_equal(unpacked, expected)
-    assert not unpacked[0].any()
-    assert np.allclose(unpacked[3:], w[3:], rtol=0.01)
+    assert not unpacked[:3].any()
+    assert np.allclose(unpacked[3:5], w[3:5], rtol=0.001)
+    assert np.abs(unpacked[5] - w[5]).max() <= 2.0**-49
 
 
-def test_a_scale_is_the_smallest_bfloat16_that_keeps_weights_within_127() -> None:
-    rng = np.random.default_rng(1)
-    x = np.exp(rng.standard_normal(1000) * 10).astype(np.float32)
-    scales = twins.to_bf16_at_least(x)
-    assert (twins.from_bf16(scales) >= x).all()
-    assert (twins.from_bf16((scales - 1).astype(np.uint16)) < x).all()
+@pytest.mark.parametrize("value", [8.2e6, -1e9, 3.4e38])
+def test_int8_refuses_weights_that_it_cannot_hold_and_names_the_way_out(value: float) -> None:
+    w = weights(40, 70)
+    w[33, 66] = value
+    with pytest.raises(CheckpointError, match=r"8 million.*bf16"):
+        pack([w], "int8", 2)
+
+
+def test_a_scale_is_the_nearest_that_can_be_stored() -> None:
+    every = twins.from_scale(np.arange(1 << 16, dtype=np.uint16))
+    assert (every[0], every[-1]) == (2.0**-48, 2.0**16 - 2.0**5)
+    assert np.array_equal(twins.to_scale(every), np.arange(1 << 16))
+    x = np.exp(np.random.default_rng(1).uniform(np.log(every[0]), np.log(every[-1]), 5000)).astype(np.float32)
+    off = np.abs(every - x[:, None].astype(np.float64)).min(1)
+    assert np.array_equal(np.abs(twins.from_scale(twins.to_scale(x)) - x.astype(np.float64)), off)
+    assert not twins.to_scale(np.array([0, 1e-45, 1e-20], np.float32)).any()
 
 
 @pytest.mark.parametrize("mode", ["int8", "bf16"])

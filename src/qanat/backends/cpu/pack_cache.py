@@ -27,7 +27,7 @@ from qanat.paths import cache_root
 
 __all__ = ["CachedPack", "PackCache", "cached_packs", "clear_packs", "limit_bytes"]
 
-FORMAT = 2  # raise the number when the layout of packed weights changes
+FORMAT = 3  # raise the number when the layout of packed weights changes
 MANIFEST = "manifest.json"
 LIMIT = "QANAT_CACHE_LIMIT"
 DEFAULT_LIMIT = 40 << 30

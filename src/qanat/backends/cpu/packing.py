@@ -2,9 +2,11 @@
 
 Sixteen output rows make a panel, lane = row, and panels are filled up with zero rows to a multiple of four.
 
-int8: inputs filled up to groups of 32. A group of a row has one scale, the smallest bfloat16 that is at least
-its largest magnitude / 127, and w = q * scale with q = rint(w / scale). Flat layouts:
-    data int8 [panels][groups][8][16 rows][4 inputs], scales uint16 (bfloat16 bits) [panels][groups][16 rows].
+int8: inputs filled up to groups of 32. A group of a row has one scale, and w = q * scale about, with
+q = rint(w / scale). Of four scales, which make 127, 126, 125 or 124 of the largest magnitude, the one with
+the least squared error is taken. A scale has 6 bits of exponent and 10 of mantissa, 2^-48 to 2^16: as
+float32 its bits are (bits << 13) + (79 << 23). Flat layouts:
+    data int8 [panels][groups][8][16 rows][4 inputs], scales uint16 [panels][groups][16 rows].
 bf16: inputs filled up to a multiple of 16; values rounded to nearest even (published ones are exact):
     data uint16 (bfloat16 bits) [panels][inputs][16 rows].
 
@@ -102,7 +104,7 @@ class Packed(ABC):
 
 @dataclass(frozen=True)
 class PackedInt8(Packed):
-    """Weights in 8 bits; `scales` is the flat array of bfloat16 bits."""
+    """Weights in 8 bits; `scales` is the flat array of their scales in 16 bits."""
 
     scales: NDArray[np.uint16]
 
@@ -148,7 +150,7 @@ def pack(parts: Sequence[NDArray[Any]], mode: str, threads: int = 1) -> PackedIn
         threads: how many share the work; the result is the same.
 
     Raises:
-        CheckpointError: int8, and a weight is NaN or infinite.
+        CheckpointError: int8, and a weight is NaN, infinite, or beyond 124 * 2^16 (8.1 million).
     """
     if mode not in ("int8", "bf16"):
         raise ValueError(f"mode must be 'int8' or 'bf16', not {mode!r}")
@@ -156,7 +158,7 @@ def pack(parts: Sequence[NDArray[Any]], mode: str, threads: int = 1) -> PackedIn
     if len(columns) != 1:
         raise ValueError(f"parts must agree in their columns, not {sorted(columns)}")
     outputs, (inputs,) = sum(len(part) for part in parts), columns
-    pool, finite = Pool(threads), np.empty(threads, np.bool_)
+    pool, faults = Pool(threads), np.zeros(threads, np.int64)
     padded, ld = _up(outputs, BAND), _up(inputs, GROUP if mode == "int8" else PANEL)
     if mode == "bf16":
         data = aligned_empty(padded * ld, np.uint16)
@@ -166,9 +168,14 @@ def pack(parts: Sequence[NDArray[Any]], mode: str, threads: int = 1) -> PackedIn
     data, scales = aligned_empty(padded * ld, np.int8), aligned_empty(padded * ld // GROUP, np.uint16)
     for first, chunk in _chunks(parts, padded, ld):
         rows, panels = chunk.reshape(-1), len(chunk) // PANEL
-        pool.run(kernels.pack_int8, rows, panels, ld, data, scales, first // PANEL, finite)
-        if not finite.all():
+        pool.run(kernels.pack_int8, rows, panels, ld, data, scales, first // PANEL, faults)
+        if (faults == kernels.NOT_FINITE).any():
             raise CheckpointError(f"a weight of a [{outputs}, {inputs}] matrix is not a finite number")
+        if faults.any():
+            raise CheckpointError(
+                f"a weight of a [{outputs}, {inputs}] matrix is beyond 8 million, more than int8 can hold; "
+                "choose weights='bf16'"
+            )
     return PackedInt8(outputs, inputs, data, scales)
 
 

@@ -9,35 +9,57 @@ import numpy as np
 
 from qanat.backends.cpu.kernels.jit import entry, inner
 from qanat.backends.cpu.kernels.share import share
-from qanat.backends.cpu.simd.arithmetic import as_i32, lane_max_i32, max_i32, round_to_i32
+from qanat.backends.cpu.simd.arithmetic import as_i32, lane_max_i32, lane_sum, max_i32, round_to_i32, to_f32
 from qanat.backends.cpu.simd.memory import load_f32, splat_f32, splat_i32, store_i32
+from qanat.backends.cpu.simd.tile import SCALE_MANTISSA_GAP, SCALE_OFFSET
 
-__all__ = ["pack_bf16", "pack_int8", "rows_bf16", "rows_int8"]
+__all__ = ["NOT_FINITE", "TOO_LARGE", "pack_bf16", "pack_int8", "rows_bf16", "rows_int8"]
 
 GROUP = 32
 PANEL = 16
 LANES = 16
 INFINITY = 0x7F800000  # bits of a float32; larger magnitudes are NaN
+STEPS = (127, 126, 125, 124)  # what a group's largest magnitude may become: the one that fits best is taken
+NOT_FINITE, TOO_LARGE = -1, -2
+
+
+@inner
+def _scale_bits(bits):
+    """A positive float32, given by its bits, as a scale: the nearest (ties to even), at least the smallest.
+
+    Beyond the largest scale the result does not fit into 16 bits.
+    """
+    nearest = bits + (1 << (SCALE_MANTISSA_GAP - 1)) - 1 + ((bits >> SCALE_MANTISSA_GAP) & 1)
+    return max((nearest - SCALE_OFFSET) >> SCALE_MANTISSA_GAP, 0)
 
 
 @inner
 def _quantise_group(x, at, scratch):
-    """q of 32 weights to `scratch` (int32); the bits of their bfloat16 scale, or -1 if one is not finite."""
+    """q of 32 weights to `scratch` (int32); the bits of their scale, or NOT_FINITE, or TOO_LARGE."""
     magnitude = splat_i32(np.int32(0x7FFFFFFF))
     a, b = load_f32(x, at), load_f32(x, at + LANES)
     most = np.empty(1, np.int32)
     most[0] = lane_max_i32(max_i32(as_i32(a) & magnitude, as_i32(b) & magnitude))
     if most[0] >= INFINITY:
-        return -1
+        return NOT_FINITE
     number = most.view(np.float32)
-    number[0] = number[0] / np.float32(127)
-    bits = (np.int64(most[0]) + 0xFFFF) >> 16  # to the next bfloat16 above, unless it is one
-    most[0] = bits << 16
-    divisor = splat_f32(number[0] if bits else np.float32(1))
-    # The scale is at least the largest weight / 127, so no quotient rounds beyond 127.
-    store_i32(scratch, 0, round_to_i32(a / divisor))
-    store_i32(scratch, LANES, round_to_i32(b / divisor))
-    return bits
+    largest, best, least = number[0], 0, np.float32(np.inf)
+    for step in STEPS:
+        number[0] = largest / np.float32(step)
+        bits = _scale_bits(np.int64(most[0]))
+        if bits > 0xFFFF:
+            return TOO_LARGE
+        most[0] = (bits << SCALE_MANTISSA_GAP) + SCALE_OFFSET
+        # At most 127: a scale is within 2^-11 of its number, and 127 * (1 + 2^-11) is rounded to 127.
+        divisor = splat_f32(number[0])
+        first, second = round_to_i32(a / divisor), round_to_i32(b / divisor)
+        off, off_too = a - to_f32(first) * divisor, b - to_f32(second) * divisor
+        error = lane_sum(off * off + off_too * off_too)
+        if error < least:
+            best, least = bits, error
+            store_i32(scratch, 0, first)
+            store_i32(scratch, LANES, second)
+    return best
 
 
 @inner
@@ -52,23 +74,23 @@ def _int8_panels(begin, end, x, ld, data, scales, first):
             for r in range(PANEL):
                 bits = _quantise_group(x, (p * PANEL + r) * ld + g * GROUP, scratch)
                 if bits < 0:
-                    return False
+                    return bits
                 scales[group * PANEL + r] = bits
                 for i in range(GROUP):
                     narrow[i] = scratch[i]
                 for i in range(GROUP // 4):
                     words[(group * (GROUP // 4) + i) * PANEL + r] = fours[i]
-    return True
+    return 0
 
 
 @entry
-def pack_int8(thread, threads, x, panels, ld, data, scales, first, finite):
+def pack_int8(thread, threads, x, panels, ld, data, scales, first, faults):
     """One thread's share of `panels` panels from panel `first` on, quantised.
 
-    finite [threads] becomes False at this thread's place if a weight is not finite.
+    faults [threads] becomes NOT_FINITE or TOO_LARGE at this thread's place if a weight is, else 0.
     """
     begin, end = share(panels, threads, thread)
-    finite[thread] = _int8_panels(begin, end, x, ld, data, scales, first)
+    faults[thread] = _int8_panels(begin, end, x, ld, data, scales, first)
 
 
 @entry
@@ -93,12 +115,12 @@ def rows_int8(ids, data, scales, groups, inputs, out, ldo, first, stop):
 
     Exact in float32.
     """
-    scale = np.empty(1, np.uint32)
+    scale = np.empty(1, np.int32)
     for n in range(first, stop):
         panel, lane = np.int64(ids[n]) // PANEL, np.int64(ids[n]) % PANEL
         for g in range(groups):
             group = panel * groups + g
-            scale[0] = np.uint32(scales[group * PANEL + lane]) << np.uint32(16)
+            scale[0] = (np.int64(scales[group * PANEL + lane]) << SCALE_MANTISSA_GAP) + SCALE_OFFSET
             factor = scale.view(np.float32)[0]
             for i in range(min(GROUP, inputs - g * GROUP)):
                 q = data[(group * (GROUP // 4) + i // 4) * PANEL * 4 + lane * 4 + i % 4]

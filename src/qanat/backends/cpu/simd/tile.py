@@ -17,10 +17,25 @@ from numba.core.errors import RequireLiteralValue
 from numba.extending import intrinsic, models, register_model
 
 from qanat.backends.cpu.simd.arithmetic import _call
-from qanat.backends.cpu.simd.memory import pointer, spread, widen
+from qanat.backends.cpu.simd.memory import constant, pointer, spread, widen
 from qanat.backends.cpu.simd.types import FLOAT, INT16, INT32, Vector, f32x16, vector_of
 
-__all__ = ["Tile", "add_scaled", "add_tiles", "fma_tile", "load_tile", "store_tile", "tile_f32"]
+__all__ = [
+    "SCALE_MANTISSA_GAP",
+    "SCALE_OFFSET",
+    "Tile",
+    "add_scaled",
+    "add_tiles",
+    "fma_tile",
+    "load_tile",
+    "store_tile",
+    "tile_f32",
+]
+
+# A scale of int8 weights is stored in 16 bits, 6 of exponent and 10 of mantissa: those of a float32, shifted
+# and without the least exponent. It has no zero, and lies in 2^-48 .. 2^16.
+SCALE_MANTISSA_GAP = 23 - 10
+SCALE_OFFSET = (127 - 48) << 23
 
 
 class Tile(types.Type):
@@ -128,10 +143,16 @@ def _factors(context: Any, builder: Any, tile: Tile, x_type: Any, x: Any, at: An
     return factors
 
 
+def _widen_scales(builder: Any, halves: Any) -> Any:
+    """Scales of int8 weights in 16-bit lanes as float32 lanes."""
+    words = builder.shl(builder.zext(halves, vector_of(INT32)), constant(INT32, SCALE_MANTISSA_GAP))
+    return builder.bitcast(builder.add(words, constant(INT32, SCALE_OFFSET)), vector_of(FLOAT))
+
+
 def _weights(
-    context: Any, builder: Any, tile: Tile, array_type: Any, array: Any, at: Any, stride: Any
+    context: Any, builder: Any, tile: Tile, array_type: Any, array: Any, at: Any, stride: Any, widen: Any
 ) -> list[Any]:
-    """16 weights of each panel as float32: of a float32 array, or of a uint16 array that holds bfloat16."""
+    """16 numbers of each panel as float32: of a float32 array, or of a uint16 array by `widen`."""
     stored = FLOAT if array_type.dtype == types.float32 else INT16
     vectors = []
     for panel in range(tile.panels):
@@ -146,10 +167,13 @@ def _weights(
 def fma_tile(
     typing_context: Any, tile: Any, w: Any, w_at: Any, w_stride: Any, x: Any, x_at: Any, x_stride: Any
 ) -> Any:
-    """tile[r, p] = fma(w[w_at + p * w_stride ...], x[x_at + r * x_stride], tile[r, p])."""
+    """tile[r, p] = fma(w[w_at + p * w_stride ...], x[x_at + r * x_stride], tile[r, p]).
+
+    w is float32, or uint16 that holds bfloat16.
+    """
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        weights = _weights(context, builder, tile, sig.args[1], *args[1:4])
+        weights = _weights(context, builder, tile, sig.args[1], *args[1:4], widen)
         factors = _factors(context, builder, tile, sig.args[4], *args[4:7])
         vectors = [
             _call(builder, "llvm.fma.v16f32", old.type, [weights[panel], factors[row], old])
@@ -173,10 +197,13 @@ def add_scaled(
     x_at: Any,
     x_stride: Any,
 ) -> Any:
-    """total = total + (float32(sums) * w) * x, each step rounded; w and x are found as in `fma_tile`."""
+    """total = total + (float32(sums) * w) * x, each step rounded; w and x are found as in `fma_tile`.
+
+    w is float32, or uint16 that holds scales of int8 weights.
+    """
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        weights = _weights(context, builder, total, sig.args[2], *args[2:5])
+        weights = _weights(context, builder, total, sig.args[2], *args[2:5], _widen_scales)
         factors = _factors(context, builder, total, sig.args[5], *args[5:8])
         vectors = []
         both = zip(scatter(builder, args[0]), scatter(builder, args[1]), strict=True)

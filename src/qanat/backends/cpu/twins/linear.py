@@ -5,18 +5,19 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from qanat.backends.cpu.twins.functions import F32, fma
+from qanat.backends.cpu.twins.functions import F32, fma, lane_sum
 from qanat.backends.cpu.twins.norm import rms_norm
 
 __all__ = [
     "from_bf16",
+    "from_scale",
     "linear_bf16",
     "linear_int8",
     "norm_quantise",
     "panels",
     "quantise",
     "quantise_weights",
-    "to_bf16_at_least",
+    "to_scale",
 ]
 
 I8 = NDArray[np.int8]
@@ -29,9 +30,17 @@ def from_bf16(bits: U16) -> F32:
     return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
-def to_bf16_at_least(x: F32) -> U16:
-    """The smallest bfloat16 that is not less than x, for finite x >= 0."""
-    return ((x.view(np.uint32).astype(np.uint64) + 0xFFFF) >> 16).astype(np.uint16)
+def from_scale(bits: U16) -> F32:
+    """Stored scales of int8 weights as float32: six bits of exponent from 2^-48 on, ten of mantissa."""
+    mantissa = 1 + (bits & 1023).astype(np.float32) / 1024
+    return np.asarray(np.ldexp(mantissa, (bits >> 10).astype(np.int32) - 48), np.float32)
+
+
+def to_scale(x: F32) -> U16:
+    """The nearest stored scale (ties to the even one), at least 2^-48. x is finite, >= 0 and below 2^16."""
+    mantissa, exponent = np.frexp(np.maximum(x, np.float32(2.0**-48)))  # 0.5 <= mantissa < 1
+    steps = np.rint(mantissa * 2048).astype(np.int64) - 1024  # 0 .. 1024: the last carries into the exponent
+    return np.asarray(((exponent.astype(np.int64) + 47) << 10) + steps, np.uint16)
 
 
 def grouped(x: F32) -> F32:
@@ -43,12 +52,24 @@ def grouped(x: F32) -> F32:
 
 
 def quantise_weights(w: F32) -> tuple[I8, U16]:
-    """[out, in] -> q int8 [out, groups, 32] and scales [out, groups], with w = q * scale about."""
+    """[out, in] -> q int8 [out, groups, 32] and scales [out, groups], with w = q * scale about.
+
+    Of four scales, which make 127, 126, 125 or 124 of a group's largest magnitude, the one whose errors have
+    the smallest sum of squares; the first of equals.
+    """
     x = grouped(w)
-    scales = to_bf16_at_least(np.abs(x).max(-1) / np.float32(127))
-    s = from_bf16(scales)[..., None]
-    q = np.rint(np.divide(x, s, out=np.zeros_like(x), where=s > 0))
-    return np.clip(q, -127, 127).astype(np.int8), scales
+    best, q = np.zeros(x.shape[:2], np.uint16), np.zeros(x.shape, np.int8)
+    least = np.full(x.shape[:2], np.inf, np.float32)
+    for step in (127, 126, 125, 124):
+        scales = to_scale(np.abs(x).max(-1) / np.float32(step))
+        s = from_scale(scales)[..., None]
+        whole = np.rint(x / s)
+        squares = (x - whole * s) ** 2
+        error = lane_sum(squares[..., :16] + squares[..., 16:])
+        better = error < least
+        best, least = np.where(better, scales, best), np.where(better, error, least)
+        q = np.where(better[..., None], whole, q).astype(np.int8)
+    return q, best
 
 
 def quantise(x: F32) -> tuple[I8, F32]:
@@ -71,7 +92,7 @@ def norm_quantise(x: F32, weight: F32, eps: float) -> tuple[I8, F32]:
 
 def linear_int8(q: I8, x_scales: F32, w: I8, w_scales: U16) -> F32:
     """y[n, o] = sum over g, ascending, of (float32(q[n, g] . w[o, g]) * w_scale[o, g]) * x_scale[n, g]."""
-    ws = from_bf16(w_scales)
+    ws = from_scale(w_scales)
     y = np.zeros((len(q), len(w)), np.float32)
     for g in range(ws.shape[1]):
         whole = q[:, g].astype(np.int32) @ w[:, g].astype(np.int32).T
