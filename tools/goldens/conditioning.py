@@ -21,13 +21,13 @@ ENOUGH = 1.0e-5
 
 
 def sensitivity(name: str) -> float:
-    """Largest change of any logit under three draws of rounding noise, relative to the largest logit / 3."""
+    """Largest change of any logit under eight draws of rounding noise, relative to the largest logit / 3."""
     config, tensors = tiny.config_dict(name), tiny.random_tensors(name)
     tokens = tiny.token_stream(name, 264)
     truth = oracle.logits(config, tensors, tokens)
     rng = np.random.default_rng(0)
     worst = 0.0
-    for _ in range(3):
+    for _ in range(8):
         noisy = {k: np.float64(v) * (1 + NOISE * rng.standard_normal(v.shape)) for k, v in tensors.items()}
         worst = max(worst, float(np.abs(oracle.logits(config, noisy, tokens) - truth).max()))
     return worst * 3 / float(np.abs(truth).max())
