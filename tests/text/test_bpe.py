@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assets import SHARED, needs_shared
-from qanat.text.bpe import Merges, MergeStep
+from qanat.text.bpe import Merges, MergeStep, MergeTables
 from qanat.text.bytelevel import BYTE_TO_CHAR, from_bytes, to_bytes
 from real_tokenizer import best_seconds, hugging_face, needs_vocabulary, ours
 
@@ -47,7 +47,7 @@ def rules(draw: st.DrawFn) -> list[Rule]:
 @given(rules(), st.text("abcd", max_size=40))
 @settings(max_examples=150)
 def test_short_and_long_pieces_do_what_the_definition_says(merges: list[Rule], text: str) -> None:
-    table, expected = Merges(range(256), merges), by_definition(merges, list(text.encode()))
+    table, expected = Merges(range(256), MergeTables.of(merges)), by_definition(merges, list(text.encode()))
     assert table._merge_by_scanning(list(text.encode()), None) == expected
     assert table._merge_in_order(list(text.encode()), None) == expected
 
@@ -57,14 +57,14 @@ def test_a_rank_below_the_current_one_is_taken_at_once() -> None:
     merges = [(256, 99, 257), (97, 98, 256), (99, 99, 258)]
     for text in (b"abcc", b"abccabcc" * 20):
         expected = by_definition(merges, list(text))
-        assert Merges(range(256), merges)._merge_in_order(list(text), None) == expected
+        assert Merges(range(256), MergeTables.of(merges))._merge_in_order(list(text), None) == expected
 
 
 @given(rules(), st.text("abcd", max_size=60))
 @settings(max_examples=60)
 def test_steps_are_the_merges_in_order_and_end_in_the_result(merges: list[Rule], text: str) -> None:
     steps: list[MergeStep] = []
-    tokens = Merges(range(256), merges).encode(text.encode(), steps)
+    tokens = Merges(range(256), MergeTables.of(merges)).encode(text.encode(), steps)
     state = list(text.encode())
     for rank, merge, after in steps:
         assert merges[rank] == merge
@@ -74,22 +74,22 @@ def test_steps_are_the_merges_in_order_and_end_in_the_result(merges: list[Rule],
 
 
 def test_equal_rank_takes_the_leftmost() -> None:
-    assert Merges(range(256), [(97, 97, 256)]).encode(b"aaaaa") == [256, 256, 97]
+    assert Merges(range(256), MergeTables.of([(97, 97, 256)])).encode(b"aaaaa") == [256, 256, 97]
 
 
 def test_a_lower_rank_wins_over_a_longer_match() -> None:
     merges = [(98, 99, 256), (97, 98, 257), (257, 99, 258)]
-    assert Merges(range(256), merges).encode(b"abc") == [97, 256]
+    assert Merges(range(256), MergeTables.of(merges)).encode(b"abc") == [97, 256]
 
 
 def test_of_two_merges_of_one_pair_the_later_counts() -> None:
-    merges = Merges(range(256), [(97, 98, 256), (98, 99, 257), (97, 98, 256)])
+    merges = Merges(range(256), MergeTables.of([(97, 98, 256), (98, 99, 257), (97, 98, 256)]))
     assert merges.encode(b"abc") == [97, 257]
     assert merges.rank(97, 98) == 2
 
 
 def test_the_empty_piece_has_no_tokens() -> None:
-    assert Merges(range(256), []).encode(b"") == []
+    assert Merges(range(256), MergeTables.of([])).encode(b"") == []
 
 
 def test_the_byte_alphabet_is_printable_one_to_one_and_keeps_ascii() -> None:

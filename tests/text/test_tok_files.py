@@ -41,7 +41,7 @@ def test_merges_as_strings_and_as_pairs_are_the_same(tmp_path: Path) -> None:
 
 def test_the_two_files_are_enough_and_the_config_may_be_missing(tmp_path: Path) -> None:
     tokenizer = load(tmp_path, tiny_tokenizer_json(merges=MERGES))
-    assert len(tokenizer) == 259
+    assert (len(tokenizer), tokenizer.largest_id) == (259, 258)
     assert tokenizer.eos_token_id is None
     assert tokenizer.special_tokens_map == {}
 
@@ -163,6 +163,7 @@ STEPS = ("pre_tokenizer", "pretokenizers")
         (put("model", "vocab", "a", -1), "non-negative whole numbers"),
         (put("model", "vocab", "a", "1"), "non-negative whole numbers"),
         (put("model", "vocab", "a", True), "non-negative whole numbers"),
+        (put("model", "vocab", "a", 2**31), r"whole numbers below 2\*\*31"),
         (put("model", "vocab", "zz", 5), "one id to two tokens"),
         (drop("model", "vocab", "\u0120"), "lacks 1 of the 256 bytes, first 20"),
         (put("model", "merges", None), "model.merges must be a list"),

@@ -42,7 +42,7 @@ class Vocabulary:
     def of(cls, tokenizer: Tokenizer, checkpoint: Checkpoint) -> Vocabulary:
         """Collect it from tokenizer and checkpoint."""
         rows = checkpoint.config.text.vocab_size
-        live = min(rows, max(tokenizer.vocab.values(), default=-1) + 1)
+        live = min(rows, tokenizer.largest_id + 1)
         named = {tokenizer.token_id(t) for t in _END_TOKENS} | {tokenizer.eos_token_id}
         end_ids = checkpoint.stop_ids | {i for i in named if i is not None}
         vision = {tokenizer.token_id(t) for t in _VISION_TOKENS}

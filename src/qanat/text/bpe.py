@@ -4,18 +4,22 @@ Start from one token per byte. Again and again join the neighbouring pair whose 
 rank, the leftmost of equals, until no neighbours have a merge. Short pieces, nearly all there are, are
 scanned for the best pair each time. Long ones keep their candidates in order over a linked list, so that
 time grows with the length (times its logarithm at worst) and a megabyte of one letter is no trap.
+
+A quarter of a million rules are kept as flat tables. Only those whose left token occurs become a dictionary:
+most never do, and making all of them would be a third of a second of every start.
 """
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from itertools import pairwise
 from typing import NamedTuple
 
-__all__ = ["Merge", "MergeStep", "Merges"]
+__all__ = ["Merge", "MergeStep", "MergeTables", "Merges"]
 
-SHIFT = 32  # a pair of ids is packed into one int: cheap to hash
 SHORT = 40  # bytes up to which scanning is the quicker way
 NEVER = 1 << 62  # the rank of a pair without a merge
 
@@ -36,54 +40,87 @@ class MergeStep(NamedTuple):
     tokens: tuple[int, ...]
 
 
-class Merges:
-    """The ranked rules and the ids of the 256 bytes."""
+class MergeTables(NamedTuple):
+    """All rules in columns [rules] of 32-bit numbers; the first three ordered by left token, then by rank."""
 
-    def __init__(self, byte_ids: Sequence[int], merges: Iterable[tuple[int, int, int]]) -> None:
-        """`byte_ids`: [256]; `merges`: (left, right, result) by rank. Of equal pairs the last counts."""
-        self._byte_ids = tuple(byte_ids)
-        self._ranks: dict[int, int] = {}
-        self._results: list[int] = []
-        for rank, (left, right, result) in enumerate(merges):
-            self._ranks[left << SHIFT | right] = rank
-            self._results.append(result)
+    lefts: Sequence[int]
+    rights: Sequence[int]
+    ranks: Sequence[int]
+    results: Sequence[int]  # by rank
+
+    @classmethod
+    def of(cls, merges: Iterable[tuple[int, int, int]]) -> MergeTables:
+        """From (left, right, result) by rank, all below 2**31."""
+        lefts, rights, results = array("i"), array("i"), array("i")
+        for left, right, result in merges:
+            lefts.append(left)
+            rights.append(right)
+            results.append(result)
+        ranks = sorted(range(len(lefts)), key=lefts.__getitem__)
+        lefts, rights = (array("i", (column[rank] for rank in ranks)) for column in (lefts, rights))
+        return cls(lefts, rights, array("i", ranks), results)
+
+
+class _RulesByLeft(dict[int, dict[int, int]]):
+    """Left token -> right token -> rank. Of equal pairs the last counts."""
+
+    def __init__(self, tables: MergeTables) -> None:
+        self._tables = tables
+
+    def __missing__(self, left: int) -> dict[int, int]:
+        lefts, rights, ranks, _ = self._tables
+        first = bisect_left(lefts, left)
+        last = bisect_right(lefts, left, first)
+        rules = self[left] = dict(zip(rights[first:last], ranks[first:last], strict=True))
+        return rules
+
+
+class Merges:
+    """The ranked rules and the ids of the 256 bytes. Safe to use from several threads."""
+
+    def __init__(self, byte_ids: Sequence[int], tables: MergeTables) -> None:
+        """`byte_ids`: [256]."""
+        self.byte_ids = tuple(byte_ids)
+        self.tables = tables
+        self._rules = _RulesByLeft(tables)
+        self._results = tables.results
 
     def __len__(self) -> int:
-        return len(self._ranks)
+        return len(self._results)
 
     def rank(self, left: int, right: int) -> int | None:
         """The rank of the rule for a pair of ids, if there is one."""
-        return self._ranks.get(left << SHIFT | right)
+        return self._rules[left].get(right)
 
     def encode(self, piece: bytes, steps: list[MergeStep] | None = None) -> list[int]:
         """Ids of one piece, given as its bytes. `steps` collects every merge, in the order applied."""
-        byte_ids = self._byte_ids
+        byte_ids = self.byte_ids
         tokens = [byte_ids[byte] for byte in piece]
         if len(tokens) <= SHORT:
             return self._merge_by_scanning(tokens, steps)
         return self._merge_in_order(tokens, steps)
 
     def _merge_by_scanning(self, tokens: list[int], steps: list[MergeStep] | None) -> list[int]:
-        ranks, results = self._ranks, self._results
-        pairs = [ranks.get(left << SHIFT | right, NEVER) for left, right in pairwise(tokens)]
+        rules, results = self._rules, self._results
+        pairs = [rules[left].get(right, NEVER) for left, right in pairwise(tokens)]
         while pairs and (rank := min(pairs)) != NEVER:
             place = pairs.index(rank)
             merge = Merge(tokens[place], tokens[place + 1], results[rank]) if steps is not None else None
             merged = tokens[place] = results[rank]
             del tokens[place + 1], pairs[place]
             if place > 0:
-                pairs[place - 1] = ranks.get(tokens[place - 1] << SHIFT | merged, NEVER)
+                pairs[place - 1] = rules[tokens[place - 1]].get(merged, NEVER)
             if place < len(pairs):
-                pairs[place] = ranks.get(merged << SHIFT | tokens[place + 1], NEVER)
+                pairs[place] = rules[merged].get(tokens[place + 1], NEVER)
             if steps is not None and merge is not None:
                 steps.append(MergeStep(rank, merge, tuple(tokens)))
         return tokens
 
     def _merge_in_order(self, tokens: list[int], steps: list[MergeStep] | None) -> list[int]:
-        ranks, results = self._ranks, self._results
+        rules, results = self._rules, self._results
         candidates = _Candidates()
         for place, (left, right) in enumerate(pairwise(tokens)):
-            rank = ranks.get(left << SHIFT | right)
+            rank = rules[left].get(right)
             if rank is not None:
                 candidates.add(rank, place)
         size = len(tokens)
@@ -93,7 +130,7 @@ class Merges:
         while candidate := candidates.pop():
             rank, place = candidate
             left, after = tokens[place], following[place]
-            if left < 0 or after == size or ranks.get(left << SHIFT | tokens[after]) != rank:
+            if left < 0 or after == size or rules[left].get(tokens[after]) != rank:
                 continue  # one of the two has been merged otherwise since
             merge = Merge(left, tokens[after], results[rank]) if steps is not None else None
             merged = tokens[place] = results[rank]
@@ -101,12 +138,12 @@ class Merges:
             beyond = following[place] = following[after]
             if beyond < size:
                 preceding[beyond] = place
-                found = ranks.get(merged << SHIFT | tokens[beyond])
+                found = rules[merged].get(tokens[beyond])
                 if found is not None:
                     candidates.add(found, place)
             before = preceding[place]
             if before >= 0:
-                found = ranks.get(tokens[before] << SHIFT | merged)
+                found = rules[tokens[before]].get(merged)
                 if found is not None:
                     candidates.add(found, before)
             if steps is not None and merge is not None:

@@ -17,7 +17,8 @@ from qanat.text.nfc import Alignment, normalize, normalize_aligned
 from qanat.text.segments import Segment
 from qanat.text.splitter import Splitter
 from qanat.text.stream import StreamDecoder
-from qanat.text.tokenizer_file import TokenizerFiles, load_tokenizer_files
+from qanat.text.tokenizer_cache import open_tokenizer_files
+from qanat.text.tokenizer_file import TokenizerFiles
 
 __all__ = ["Tokenizer"]
 
@@ -36,13 +37,16 @@ class Tokenizer:
         self._nfc = files.nfc
         self._added = files.added_tokens
         self._special_tokens_map = dict(files.special_tokens)
-        self._vocab = {**files.vocab, **{token.content: token.id for token in files.added_tokens}}
-        self._texts = {token: text for text, token in self._vocab.items()}
+        self._base = files.vocab
+        self._added_ids = {token.content: token.id for token in files.added_tokens}
         # Hugging Face decodes a token that is sought in normalised text to its normalised spelling, and then
         # knows it as special only if some special token is spelled so.
-        self._texts |= {token.id: self._normalize(token.content) for token in self._added if token.normalized}
+        self._added_texts = {
+            token.id: self._normalize(token.content) if token.normalized else token.content
+            for token in self._added
+        }
         special = {token.content for token in self._added if token.special}
-        self._special_ids = frozenset(token.id for token in self._added if self._texts[token.id] in special)
+        self._special_ids = frozenset(token for token, text in self._added_texts.items() if text in special)
         self._bytes: dict[int, bytes] = {}
         self._pieces: dict[str, list[int]] = {}
         # Of equal spellings the special one counts (they come first in Hugging Face's list too).
@@ -56,7 +60,7 @@ class Tokenizer:
     @classmethod
     def from_folder(cls, path: str | Path) -> Tokenizer:
         """The tokenizer of a model folder (tokenizer.json, tokenizer_config.json). Errors: TokenizerError."""
-        return cls(load_tokenizer_files(Path(path)))
+        return cls(open_tokenizer_files(Path(path)))
 
     # Text to ids
 
@@ -104,7 +108,7 @@ class Tokenizer:
             first = segment.trusted and place == 0
             part = [] if first else encode("\n" + segment.text)
             part = part[len(newline) :] if part[: len(newline)] == newline else encode(segment.text)
-            if not segment.trusted and self._vocab.get(segment.text) in part:
+            if not segment.trusted and self._added_ids.get(segment.text) in part:
                 raise TokenizerError(
                     f"the control token {segment.text!r} cannot be kept out of the prompt: its plain "
                     "spelling has the same id; remove it from the message"
@@ -168,8 +172,9 @@ class Tokenizer:
         if data is None:
             if token < 0:
                 raise TokenizerError(f"{token} is not a token id: ids count from 0")
-            data = to_bytes(self._texts.get(token, ""))
-            if token in self._texts:
+            text = self._text(token)
+            data = to_bytes(text)
+            if text:
                 self._bytes[token] = data
         return data
 
@@ -181,12 +186,17 @@ class Tokenizer:
 
     def __len__(self) -> int:
         """How many ids have a token (a model may have more rows)."""
-        return len(self._vocab)
+        return len(self._base) + sum(self._base.text(token.id) is None for token in self._added)
 
     @cached_property
     def vocab(self) -> Mapping[str, int]:
         """Token -> id, base vocabulary (in byte-level letters) and added tokens; read-only."""
-        return MappingProxyType(self._vocab)
+        return MappingProxyType(self._base.by_text() | self._added_ids)
+
+    @property
+    def largest_id(self) -> int:
+        """The largest id that has a token."""
+        return max([self._base.ids[-1], *self._added_texts])
 
     @property
     def added_tokens(self) -> tuple[AddedToken, ...]:
@@ -205,7 +215,8 @@ class Tokenizer:
 
     def token_id(self, content: str) -> int | None:
         """The id of a token, given as `vocab` writes it; None if there is none."""
-        return self._vocab.get(content)
+        found = self._added_ids.get(content)
+        return self.vocab.get(content) if found is None else found
 
     @property
     def eos_token_id(self) -> int | None:
@@ -237,23 +248,27 @@ class Tokenizer:
         return Stages(text, tuple(stretches))
 
     def _explain_piece(self, piece: str) -> PieceStage:
-        texts = self._texts
+        text = self._text
         data = piece.encode("utf-8")
         steps: list[MergeStep] = []
         ids = self._merges.encode(data, steps)
         merges = tuple(
             MergeStage(
                 rank=step.rank,
-                left=texts[step.merge.left],
-                right=texts[step.merge.right],
-                result=texts[step.merge.result],
-                tokens=tuple(texts[token] for token in step.tokens),
+                left=text(step.merge.left),
+                right=text(step.merge.right),
+                result=text(step.merge.result),
+                tokens=tuple(map(text, step.tokens)),
             )
             for step in steps
         )
-        return PieceStage(piece, from_bytes(data), merges, tuple(texts[token] for token in ids), tuple(ids))
+        return PieceStage(piece, from_bytes(data), merges, tuple(map(text, ids)), tuple(ids))
 
     # Parts
+
+    def _text(self, token: int) -> str:
+        """An id's text as `vocab` writes it; empty for an id without a token."""
+        return self._added_texts.get(token) or self._base.text(token) or ""
 
     def _normalize(self, text: str) -> str:
         return normalize(text) if self._nfc else text
@@ -286,7 +301,7 @@ class Tokenizer:
 
     def _role_id(self, role: str) -> int | None:
         content = self._special_tokens_map.get(role)
-        return None if content is None else self._vocab.get(content)
+        return None if content is None else self.token_id(content)
 
 
 def _token_id(token: object) -> int:

@@ -1,4 +1,4 @@
-"""Reads tokenizer.json and tokenizer_config.json, and refuses what this tokenizer would not do exactly.
+"""Parses tokenizer.json and tokenizer_config.json, and refuses what this tokenizer would not do exactly.
 
 The format describes a pipeline of interchangeable parts; the Qwen family uses one of each (docs/frontend.md,
 section 1). Every other part, or setting of a part, is refused by name: ids that are nearly right are wrong.
@@ -14,14 +14,16 @@ from typing import Any
 
 from qanat.errors import TokenizerError
 from qanat.text.added_tokens import AddedToken
-from qanat.text.bpe import Merges
+from qanat.text.base_vocabulary import BaseVocabulary
+from qanat.text.bpe import Merges, MergeTables
 from qanat.text.bytelevel import BYTE_TO_CHAR
 
-__all__ = ["TokenizerFiles", "load_tokenizer_files"]
+__all__ = ["TokenizerFiles", "parse_tokenizer_files"]
 
 # The roles of tokenizer_config.json that a chat template sees as variables.
 ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
+LARGEST = 2**31  # ids lie below
 FLAGS = ("special", "lstrip", "rstrip", "single_word", "normalized")
 
 
@@ -29,7 +31,7 @@ FLAGS = ("special", "lstrip", "rstrip", "single_word", "normalized")
 class TokenizerFiles:
     """What the two files say, checked."""
 
-    vocab: dict[str, int]  # the base vocabulary: byte-level text -> id
+    vocab: BaseVocabulary
     merges: Merges
     added_tokens: tuple[AddedToken, ...]  # by id
     pattern: str  # how text is split
@@ -37,24 +39,24 @@ class TokenizerFiles:
     special_tokens: dict[str, str] = field(default_factory=dict)  # role -> token: eos_token, image_token, ...
 
 
-def load_tokenizer_files(folder: Path) -> TokenizerFiles:
-    """Read the files of a model folder; tokenizer_config.json may be missing. Errors: TokenizerError."""
-    path = folder / "tokenizer.json"
-    data = _read_json(path)
-    if data is None:
-        raise TokenizerError(f"{path}: no such file; a tokenizer needs it, get it from the model's hub page")
-    config_path = folder / "tokenizer_config.json"
-    config = _read_json(config_path) or {}
+def parse_tokenizer_files(folder: Path, tokenizer: bytes, config_text: bytes | None) -> TokenizerFiles:
+    """Check the contents of tokenizer.json and tokenizer_config.json (None: there is none).
+
+    `folder` is for messages. Errors: TokenizerError.
+    """
+    path, config_path = folder / "tokenizer.json", folder / "tokenizer_config.json"
+    data = _json_object(tokenizer, path)
+    config = {} if config_text is None else _json_object(config_text, config_path)
     _check_config(config, config_path)
     reader = _Reader(path)
     pattern, nfc = reader.pipeline(data)
     vocab = reader.vocabulary(data)
-    merges = Merges([vocab[char] for char in BYTE_TO_CHAR], reader.merges(data["model"], vocab))
+    tables = MergeTables.of(reader.merges(data["model"], vocab))
     added = reader.added_tokens(data, vocab)
     _add_from_config(config, vocab, added, config_path)
     return TokenizerFiles(
-        vocab=vocab,
-        merges=merges,
+        vocab=BaseVocabulary.of(vocab),
+        merges=Merges([vocab[char] for char in BYTE_TO_CHAR], tables),
         added_tokens=tuple(sorted(added.values(), key=lambda token: token.id)),
         pattern=pattern,
         nfc=nfc,
@@ -62,16 +64,10 @@ def load_tokenizer_files(folder: Path) -> TokenizerFiles:
     )
 
 
-def _read_json(path: Path) -> dict[str, Any] | None:
-    """The object in a file, or None if there is no such file."""
+def _json_object(text: bytes, path: Path) -> dict[str, Any]:
+    """The object that a file holds."""
     try:
-        data = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        if path.is_symlink():  # a cache that lost a file must not change ids in silence
-            raise TokenizerError(f"{path}: a link to a file that is not there; download it again") from None
-        return None
-    except OSError as error:
-        raise TokenizerError(f"{path}: cannot be read: {error.strerror or error}") from None
+        data = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise TokenizerError(f"{path}: damaged, not JSON ({error}); download it again") from None
     if not isinstance(data, dict):
@@ -187,8 +183,8 @@ class _Reader:
         vocab = model.get("vocab")
         if not isinstance(vocab, dict):
             raise self.damaged("model.vocab must be an object")
-        if not all(type(token) is int and token >= 0 for token in vocab.values()):
-            raise self.damaged("model.vocab must map to non-negative whole numbers")
+        if not all(type(token) is int and 0 <= token < LARGEST for token in vocab.values()):
+            raise self.damaged("model.vocab must map to non-negative whole numbers below 2**31")
         if len(set(vocab.values())) != len(vocab):
             raise self.damaged("model.vocab gives one id to two tokens")
         missing = [f"{byte:02X}" for byte, char in enumerate(BYTE_TO_CHAR) if char not in vocab]
