@@ -149,6 +149,19 @@ def test_help_is_quick_and_imports_nothing_heavy() -> None:
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 1
 
 
+def test_leaving_does_not_search_what_was_loaded_for_garbage() -> None:
+    program = (
+        "import atexit, gc, sys; sys.argv = ['qanat', '--version']\n"
+        "atexit.register(lambda: print(gc.get_count()[0] < gc.get_freeze_count(), file=sys.stderr))\n"
+        "from qanat.cli import main\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, env=environment(), timeout=60, check=False
+    )
+    assert done.stderr == b"True\n"
+
+
 def test_the_version_is_printed() -> None:
     from qanat import __version__
 

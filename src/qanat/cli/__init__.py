@@ -14,10 +14,12 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command line on `sys.argv` and leave with its exit code."""
+    import atexit
     import gc
     import sys
 
     gc.set_threshold(100_000, 20, 20)  # imports make many objects and little garbage: 0.15 s of a start
+    atexit.register(gc.freeze)  # the system frees it all: looking for cycles first is 0.25 s of leaving
     try:
         from qanat.cli.app import run
 
