@@ -9,10 +9,12 @@ from pickle import UnpicklingError
 import pytest
 
 from qanat import LLM, Reply, SamplingParams
-from qanat.backends.cpu.kernel_cache import forget_kernels, is_compiled, kernel_folder
+from qanat.backends.common.choices import damaged_logits
 from qanat.backends.cpu.ops import CpuOps
 from qanat.backends.cpu.pack_cache import cached_packs
-from qanat.errors import RequestError
+from qanat.backends.cpu.sampling import Sampler
+from qanat.errors import NumericalError, RequestError
+from qanat.paths import clear_cache
 from tests.pocket_prompts import PROMPTS
 
 GREEDY = SamplingParams(temperature=0, max_tokens=48)
@@ -86,11 +88,37 @@ def test_damaged_compiled_kernels_are_compiled_again(monkeypatch: pytest.MonkeyP
     assert forgotten == [True]
 
 
-def test_forgotten_kernels_are_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packed_weights_that_rotted_are_blamed_deleted_and_packed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("QANAT_CACHE", str(tmp_path))
-    kernel_folder().mkdir(parents=True)
-    (kernel_folder() / "run_int8.run_int8-1.nbc").touch()
-    assert is_compiled("int8")
-    assert not is_compiled("bf16")
-    forget_kernels()
-    assert not is_compiled("int8")
+    LLM("pocket", backend="cpu", weights="bf16")
+    folder = cached_packs()[0].path
+    for file in folder.glob("*.data.npy"):
+        file.write_bytes(file.read_bytes()[:-1000] + b"\xff" * 1000)  # not numbers
+    with pytest.raises(NumericalError, match=rf"{folder} were damaged and are deleted now"):
+        LLM("pocket", backend="cpu", weights="bf16").generate(PROMPTS[0], GREEDY)
+    again = LLM("pocket", backend="cpu", weights="bf16")
+    assert again.generate(PROMPTS[0], GREEDY).text == expected()[0]
+
+
+def test_what_a_sound_pack_makes_of_damaged_weights_is_blamed_on_the_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    llm = LLM("pocket", backend="cpu", weights="bf16")
+    monkeypatch.setattr(Sampler, "sample", lambda *_: raise_damaged())
+    with pytest.raises(NumericalError, match="check the model folder"):
+        llm.generate(PROMPTS[0], GREEDY)
+
+
+def raise_damaged() -> None:
+    raise damaged_logits()
+
+
+def test_a_running_model_survives_a_cleared_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QANAT_CACHE", str(tmp_path))
+    LLM("pocket", backend="cpu", weights="bf16")
+    mapped = LLM("pocket", backend="cpu", weights="bf16")
+    assert clear_cache() > 0
+    assert texts(mapped.generate(list(PROMPTS[:2]), GREEDY)) == expected()[:2]
+    assert LLM("pocket", backend="cpu", weights="bf16").generate(PROMPTS[0], GREEDY).text == expected()[0]

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qanat.backends.cpu.pack_cache import MANIFEST, Arrays, PackCache, cached_packs, clear_packs
+from qanat.backends.cpu.pack_cache import MANIFEST, Arrays, PackCache, cached_packs, is_sound
 from qanat.errors import RequestError
+from qanat.paths import clear_cache
 
 
 @pytest.fixture(autouse=True)
@@ -136,14 +137,18 @@ def test_weights_that_cannot_be_packed_leave_nothing_behind(tmp_path: Path) -> N
     assert not list((tmp_path / "packs").iterdir())
 
 
-def test_what_a_killed_process_left_goes_after_a_day(tmp_path: Path) -> None:
-    for name, age in (("unfinished-old", 10**6), ("unfinished-new", 0)):
+def test_what_is_no_pack_goes_after_a_day(tmp_path: Path) -> None:
+    """What a killed process left, and packs whose manifest is damaged: nobody can use either."""
+    for name, age in (("unfinished-old", 10**6), ("unfinished-new", 0), ("old", 10**6), ("new", 0)):
         folder = tmp_path / "packs" / name
         folder.mkdir(parents=True)
+        (folder / MANIFEST).write_text("{")
         then = time.time() - age
         os.utime(folder, (then, then))
-    store(weights())
-    assert sorted(path.name for path in (tmp_path / "packs").glob("unfinished-*")) == ["unfinished-new"]
+    kept = store(weights()).path.name
+    assert sorted(path.name for path in (tmp_path / "packs").iterdir()) == sorted(
+        ["unfinished-new", "new", kept]
+    )
 
 
 def test_a_limit_of_zero_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,18 +163,82 @@ def test_a_limit_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch) -
         store(weights())
 
 
+def test_a_limit_that_is_no_number_is_refused_before_anything_is_packed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store(weights())
+    monkeypatch.setenv("QANAT_CACHE_LIMIT", "-1")
+    for fingerprint in ("f" * 64, "e" * 64):  # packed already, and not
+        with pytest.raises(RequestError, match="QANAT_CACHE_LIMIT must be a number of bytes"):
+            PackCache(fingerprint, "model", "int8")
+
+
+@pytest.mark.parametrize(("packs", "left"), [(1.5, "f"), (0.5, ""), (0, ""), (2.5, "fe")])
+def test_a_lower_limit_makes_room_when_nothing_is_packed_too(
+    packs: float, left: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pack in use is the last to go, and what is mapped from it stays."""
+    made = weights()
+    for letter in "fed":
+        os.utime(store(made, letter * 64).path / MANIFEST, (1e9 + ord(letter), 1e9 + ord(letter)))
+    os.utime(PackCache("f" * 64, "model", "int8").path / MANIFEST, (1, 1))
+    monkeypatch.setenv("QANAT_CACHE_LIMIT", str(int(packs * cached_packs()[0].nbytes)))
+    cache = PackCache("f" * 64, "model", "int8")
+    found = [cache.arrays((i, 9), refuse) for i in range(len(made))]
+    cache.seal()
+    assert "".join(pack.path.name[0] for pack in cached_packs()) == left
+    for mapped, wanted in zip(found, made, strict=True):
+        assert mapped["data"].tolist() == wanted["data"].tolist()
+
+
 def test_clearing_frees_unfinished_packs_too() -> None:
     store(weights())
-    PackCache("e" * 64, "model", "int8").arrays((0, 9), lambda: weights(1)[0])
-    assert clear_packs() > 0
-    assert clear_packs() == 0
+    unfinished = PackCache("e" * 64, "model", "int8")
+    unfinished.arrays((0, 9), lambda: weights(1)[0])
+    assert clear_cache() > 0
+    assert clear_cache() == 0
+    fresh = weights(1)[0]  # the other process goes on, and keeps nothing
+    assert unfinished.arrays((1, 9), lambda: fresh) is fresh
+    unfinished.seal()
+    assert cached_packs() == []
 
 
 def test_a_cache_that_cannot_be_written_hinders_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    blocked = tmp_path / "file"
-    blocked.write_text("")
-    monkeypatch.setenv("QANAT_CACHE", str(blocked))
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("QANAT_CACHE", str(tmp_path / "file" / "below"))
     store(weights())
     assert cached_packs() == []
+
+
+@pytest.mark.parametrize("damage", ["random bytes", "a bit", "zeros", "the last byte"])
+def test_damage_that_no_size_tells_is_found_by_reading(damage: str) -> None:
+    rng, folder = np.random.default_rng(2), store(weights(size=5003)).path
+    assert is_sound(folder)
+    victim = folder / "0001.data.npy"
+    data = bytearray(victim.read_bytes())
+    if damage == "random bytes":
+        data[-5003:] = rng.bytes(5003)
+    elif damage == "a bit":
+        data[-2000] ^= 16
+    elif damage == "zeros":
+        data[-4096:-2048] = bytes(2048)
+    else:
+        data[-1] ^= 1
+    victim.write_bytes(data)
+    cache = PackCache("f" * 64, "model", "int8")
+    assert cache.hit  # as gigabytes are not read at every start
+    assert not is_sound(folder)
+    assert cache.drop_if_damaged()
+    assert not folder.exists()
+
+
+def test_a_sound_pack_is_not_dropped() -> None:
+    folder = store(weights()).path
+    mapped, fresh = PackCache("f" * 64, "model", "int8"), PackCache("e" * 64, "model", "int8")
+    assert not mapped.drop_if_damaged()
+    assert not fresh.drop_if_damaged()
+    clear_cache()
+    assert not mapped.drop_if_damaged()  # it is gone, but what was mapped is right
+    assert not folder.exists()

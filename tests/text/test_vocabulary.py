@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from assets import ROOT, SHARED, needs_shared
-from qanat.errors import TokenizerError, UnsupportedError
+from qanat.errors import RequestError, TokenizerError, UnsupportedError
 from qanat.paths import cache_root
 from qanat.text import vocabulary
 from real_tokenizer import needs_vocabulary, ours
@@ -154,6 +154,9 @@ def test_the_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatc
 
 def test_a_cache_that_cannot_be_made_is_named(tiny_build: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny_build.write_text("a file where the folder should be")
+    with pytest.raises(RequestError, match="set QANAT_CACHE"):
+        vocabulary.real_tokenizer_folder()
+    monkeypatch.setenv("QANAT_CACHE", str(tiny_build / "below"))
     with pytest.raises(TokenizerError, match="set QANAT_CACHE"):
         vocabulary.real_tokenizer_folder()
 

@@ -31,6 +31,7 @@ from qanat.backends.cpu.step import AttentionLayout, DeltaLayout, Step, forked_s
 from qanat.backends.cpu.tape import Operation, Runner, Tape
 from qanat.backends.cpu.threads import choose_threads
 from qanat.backends.cpu.workspace import Workspace
+from qanat.errors import NumericalError
 from qanat.model.batch import Batch
 from qanat.model.ops import AttentionWeights, DeltaWeights, HeadOutput
 from qanat.model.sampling import Choice, SamplingRow
@@ -299,7 +300,15 @@ class CpuOps:
 
     def sample(self, logits: F32, rows: Sequence[SamplingRow], live_vocab: int) -> list[Choice]:
         """See `qanat.backends.cpu.sampling`."""
-        return self._sampler.sample(logits, rows, live_vocab)
+        try:
+            return self._sampler.sample(logits, rows, live_vocab)
+        except NumericalError:
+            if self._cache is not None and self._cache.drop_if_damaged():
+                raise NumericalError(
+                    f"the packed weights in {self._cache.path} were damaged and are deleted now: "
+                    "start again, and they are packed anew from the model folder"
+                ) from None
+            raise
 
     def to_numpy(self, x: Array) -> F32:
         """A copy, the columns that fill up the residual stream included. Not inside `run`."""

@@ -3,7 +3,8 @@
 One folder per checkpoint and mode, under `packs/` in qanat's cache; in it every packed array as a .npy file
 (its data start at a multiple of 64 bytes, as the kernels like it), numbered in the order in which the model
 asks for them, and a manifest. A folder appears under its name only when it is complete. Old ones go, the
-longest unused first, when all of them together exceed the limit.
+longest unused first, when all of them together exceed the limit. A start looks at sizes and headers only; a
+checksum of every array is kept for `is_sound`, which reads it all.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 from qanat.errors import RequestError
 from qanat.paths import cache_root
 
-__all__ = ["CachedPack", "PackCache", "cached_packs", "clear_packs", "limit_bytes"]
+__all__ = ["CachedPack", "PackCache", "cached_packs", "is_sound", "limit_bytes"]
 
 FORMAT = 3  # raise the number when the layout of packed weights changes
 MANIFEST = "manifest.json"
@@ -33,6 +34,9 @@ LIMIT = "QANAT_CACHE_LIMIT"
 DEFAULT_LIMIT = 40 << 30
 UNFINISHED = "unfinished-"
 DAY = 86_400  # seconds
+
+DAMAGED = (OSError, ValueError, LookupError, TypeError, AttributeError, EOFError)
+"""What reading a pack raises that is not as it was written."""
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -86,19 +90,39 @@ def cached_packs() -> list[CachedPack]:
     return sorted(found, key=lambda pack: -pack.last_used)
 
 
-def clear_packs() -> int:
-    """Delete every pack, unfinished ones too; returns the bytes that were freed.
+def is_sound(folder: Path) -> bool:
+    """Whether a pack holds what was written, to the byte: reads all of it."""
+    try:
+        entries = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["entries"]
+        return all(_mapped_entry(folder, index, entry).sound for index, entry in enumerate(entries))
+    except DAMAGED:
+        return False
 
-    A running model keeps what it has mapped: the system frees it when that process ends.
-    """
-    freed = sum(file.stat().st_size for file in packs_folder().rglob("*") if file.is_file())
-    shutil.rmtree(packs_folder(), ignore_errors=True)
-    return freed
+
+def checksum(array: NDArray[Any]) -> int:
+    """The sum of the 8-byte words of a contiguous array: notices damage at memory's speed, not malice."""
+    data = array.reshape(-1).view(np.uint8)
+    whole = len(data) // 8 * 8
+    words, rest = data[:whole].view(np.uint64), data[whole:].tobytes()
+    return (int(words.sum(dtype=np.uint64)) + int.from_bytes(rest, "little")) % 2**64
 
 
 def file_name(index: int, name: str) -> str:
     """The file of array `name` of the weight asked for as number `index`."""
     return f"{index:04}.{name}.npy"
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """The mapped arrays of one weight [out, in], and their checksums as they were written."""
+
+    shape: list[int]
+    arrays: Arrays
+    checksums: Mapping[str, int]
+
+    @property
+    def sound(self) -> bool:
+        return all(checksum(array) == self.checksums[name] for name, array in self.arrays.items())
 
 
 class PackCache:
@@ -108,9 +132,13 @@ class PackCache:
         fingerprint: what identifies the checkpoint's bytes.
         model: its name, for listings.
         weights: the mode.
+
+    Raises:
+        RequestError: `QANAT_CACHE_LIMIT` is not a number of bytes.
     """
 
     def __init__(self, fingerprint: str, model: str, weights: str) -> None:
+        limit_bytes()  # refused now, not when everything is packed
         self._facts = {"format": FORMAT, "fingerprint": fingerprint, "model": model, "weights": weights}
         self.path = packs_folder() / f"{fingerprint[:24]}-{weights}-{FORMAT}"
         self._count = 0
@@ -128,9 +156,8 @@ class PackCache:
         index, self._count = self._count, self._count + 1
         if self._entries is not None:
             entry = self._entries[index] if index < len(self._entries) else None
-            if entry is not None and entry["shape"] == list(shape):
-                found: Arrays = entry["arrays"]
-                return found
+            if entry is not None and entry.shape == list(shape):
+                return entry.arrays
             self._entries = None  # another order of weights: a pack of other sources; pack anew
         try:
             made = make()
@@ -141,41 +168,41 @@ class PackCache:
         return made
 
     def seal(self) -> None:
-        """All weights were asked for: what was packed takes its name, and old packs make room."""
+        """All weights were asked for: what was packed takes its name, and old packs make room.
+
+        This one goes too if it exceeds the limit alone: what is mapped stays so until the process ends.
+        """
         if self.hit:
             with contextlib.suppress(OSError):
                 os.utime(self.path / MANIFEST)
-        if self._scratch is None:
-            return
-        facts = {**self._facts, "entries": self._written}
-        try:
-            (self._scratch / MANIFEST).write_text(json.dumps(facts), encoding="utf-8")
-            shutil.rmtree(self.path, ignore_errors=True)
-            self._scratch.rename(self.path)
-            self._scratch = None
-        except OSError:
-            self._give_up()
+        if self._scratch is not None:
+            facts = {**self._facts, "entries": self._written}
+            try:
+                (self._scratch / MANIFEST).write_text(json.dumps(facts), encoding="utf-8")
+                shutil.rmtree(self.path, ignore_errors=True)
+                self._scratch.rename(self.path)
+                self._scratch = None
+            except OSError:
+                self._give_up()
         _make_room(self.path)
 
-    def _open(self) -> list[dict[str, Any]] | None:
-        """The entries with their arrays mapped, or None where anything is not as it was written."""
+    def drop_if_damaged(self) -> bool:
+        """Delete the pack if its arrays were mapped and are not what was written; reads all of it."""
+        if self._entries is None or all(entry.sound for entry in self._entries):
+            return False
+        shutil.rmtree(self.path, ignore_errors=True)
+        return True
+
+    def _open(self) -> list[_Entry] | None:
+        """The entries with their arrays mapped; None where sizes or headers are not as they were written."""
         try:
             facts = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
             if not all(entry["shape"] and entry["arrays"] for entry in facts["entries"]):
                 return None
             if any(facts[key] != self._facts[key] for key in ("format", "fingerprint", "weights")):
                 return None
-            return [
-                {
-                    "shape": entry["shape"],
-                    "arrays": {
-                        name: _mapped(self.path / file_name(index, name), *written)
-                        for name, written in entry["arrays"].items()
-                    },
-                }
-                for index, entry in enumerate(facts["entries"])
-            ]
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError):
+            return [_mapped_entry(self.path, index, entry) for index, entry in enumerate(facts["entries"])]
+        except DAMAGED:
             return None
 
     def _keep(self, index: int, shape: tuple[int, int], made: Arrays) -> None:
@@ -195,7 +222,8 @@ class PackCache:
             for name, array in made.items():
                 file = self._scratch / file_name(index, name)
                 np.save(file, array, allow_pickle=False)
-                arrays[name] = (array.dtype.name, list(array.shape), file.stat().st_size)
+                size = file.stat().st_size
+                arrays[name] = (array.dtype.name, list(array.shape), size, checksum(array))
             self._written.append({"shape": list(shape), "arrays": arrays})
         except OSError:
             self._give_up()
@@ -204,6 +232,15 @@ class PackCache:
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
         self._scratch = None
+
+
+def _mapped_entry(folder: Path, index: int, entry: dict[str, Any]) -> _Entry:
+    """What the manifest calls entry number `index`; one of `DAMAGED` if it is not there as it says."""
+    arrays = {
+        name: _mapped(folder / file_name(index, name), *written[:3])
+        for name, written in entry["arrays"].items()
+    }
+    return _Entry(entry["shape"], arrays, {name: written[3] for name, written in entry["arrays"].items()})
 
 
 def _mapped(file: Path, dtype: str, shape: list[int], size: int) -> NDArray[Any]:
@@ -218,13 +255,16 @@ def _mapped(file: Path, dtype: str, shape: list[int], size: int) -> NDArray[Any]
 
 
 def _make_room(newest: Path) -> None:
-    """Delete the longest unused packs until the rest fits the limit; the newest stays if it fits alone."""
-    left = limit_bytes()
-    for folder in packs_folder().glob(f"{UNFINISHED}*"):
-        with contextlib.suppress(OSError):
-            if folder.stat().st_mtime < time.time() - DAY:  # left by a process that was killed
+    """Delete the longest unused packs until the rest fits the limit; the newest stays if it fits alone.
+
+    What is no pack, because a process was killed or a file is damaged, goes when it is a day old.
+    """
+    left, packs = limit_bytes(), cached_packs()
+    with contextlib.suppress(OSError):
+        for folder in set(packs_folder().iterdir()) - {pack.path for pack in packs}:
+            if folder.stat().st_mtime < time.time() - DAY:
                 shutil.rmtree(folder, ignore_errors=True)
-    for pack in sorted(cached_packs(), key=lambda pack: (pack.path != newest, -pack.last_used)):
+    for pack in sorted(packs, key=lambda pack: (pack.path != newest, -pack.last_used)):
         left -= pack.nbytes
         if left < 0:
             shutil.rmtree(pack.path, ignore_errors=True)
