@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from qanat.backends.cpu.ceilings import Ceilings, measure_ceilings
-from qanat.backends.cpu.kernel_cache import is_compiled
+from qanat.backends.cpu.kernel_cache import compilation_notice
+from qanat.backends.cpu.pack_cache import limit_bytes
 from qanat.backends.cpu.threads import choose_threads
 from qanat.bench.python_time import python_seconds_per_step
 from qanat.bench.start import Start, measure_start
@@ -106,6 +107,7 @@ def measure(
     what = what or Plan()
     config, room = checkpoint.config.text, what.steps * (what.rounds + 1)
     require_runnable(config)
+    limit_bytes()  # refused before anything is announced
     threads = choose_threads(threads)
     most = config.max_position_embeddings
     if max(what.prompt, room) > most:
@@ -114,8 +116,9 @@ def measure(
         )
     planned = plan(config, backend="cpu", weights=weights, sequences=what.sequences + 2, context=None)
     weights = planned.weights
-    if not is_compiled(weights):
-        progress("compiling the kernels for this processor: about half a minute, once")
+    notice = compilation_notice(weights)
+    if notice:
+        progress(notice)
     context = max(0, min(what.context, most - room, planned.context - room))
 
     progress("measuring Python's part of a step")

@@ -100,10 +100,13 @@ def _announce_compilation(checkpoint: Checkpoint, backend: str, options: ModelOp
 
     if choose_backend(backend, options.weights.value, options.threads) != "cpu":
         return
-    from qanat.backends.cpu.kernel_cache import is_compiled
+    from qanat.backends.cpu.kernel_cache import compilation_notice
+    from qanat.backends.cpu.pack_cache import limit_bytes
 
-    if not is_compiled(_plan(checkpoint, backend, options).weights):
-        note("compiling the kernels for this processor: about half a minute, once")
+    limit_bytes()  # refused before anything is announced
+    notice = compilation_notice(_plan(checkpoint, backend, options).weights)
+    if notice:
+        note(notice)
 
 
 def count_prompt(llm: LLM, messages: Any, **options: Any) -> int:
