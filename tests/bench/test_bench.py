@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qanat.backends import storage
+from qanat.backends import WEIGHTS, storage
 from qanat.bench.steps import Sequences, bytes_read, bytes_read_here, open_model, operations
 from qanat.checkpoint import load_checkpoint
+from qanat.errors import RequestError
 from tests.cli.commands import assert_refused, invoke
 
 QUICK = (
@@ -79,9 +80,19 @@ def test_the_table_names_every_figure() -> None:
 
 
 def test_what_cannot_be_measured_is_refused() -> None:
-    assert_refused(invoke("bench", "--weights", "f32"), "cpu", "f32")
+    assert_refused(invoke("bench", "--weights", "f32"), "--weights", "f32")
     assert_refused(invoke("bench", "--prompt", "5000"), "5000", "4096")
     assert_refused(invoke("bench", "-m", "no/such-model", "--offline"), "no/such-model")
+
+
+@pytest.mark.parametrize("mode", [mode for mode in WEIGHTS if mode != "auto"])
+def test_weights_that_the_backend_lacks_are_not_offered(mode: str) -> None:
+    try:
+        storage("cpu", mode)
+    except RequestError:
+        assert mode not in invoke("bench", "--help").stdout
+    else:
+        assert mode in invoke("bench", "--help").stdout
 
 
 def test_a_filled_past_costs_memory_and_does_not_disturb() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from qanat.backends.cpu.threads import MOST, choose_threads
 from qanat.cli.options import SamplingOptions
 from qanat.cli.sampling import SETTINGS, parse_setting, typed_settings
 from qanat.engine import LLM, SamplingParams
@@ -274,6 +275,32 @@ def test_the_first_use_of_the_cpu_backend_says_that_it_compiles(
         result = invoke("run", "Who are you?", "--backend", "cpu", "--max-tokens", "1")
         assert result.exit_code == 0
         assert ("compiling the kernels" in result.stderr) == said
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("QANAT_SIMD", "sse"), ("QANAT_CACHE_LIMIT", "plenty"), ("QANAT_CACHE", "a/file")]
+)
+@pytest.mark.parametrize("command", [("run", "hi", "--backend", "cpu"), ("bench",)])
+def test_a_wrong_variable_is_refused_before_anything_is_announced(
+    name: str, value: str, command: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "file").write_text("")
+    result = spawn(*command, env={"QANAT_CACHE": "fresh", name: value}, cwd=tmp_path)
+    assert result.returncode == 2
+    assert result.stdout == b""
+    (line,) = result.stderr.decode().splitlines()
+    assert line.startswith("error: ")
+    assert name in line
+    assert value in line
+
+
+@pytest.mark.parametrize("command", ["run", "chat", "bench"])
+def test_the_range_of_threads_is_shown_and_held(command: str) -> None:
+    assert f"1<=x<={MOST}" in " ".join(invoke(command, "--help").stdout.split())
+    for count in ("0", "-1", str(MOST + 1), "abc", "1.5"):
+        assert_refused(invoke(command, "--threads", count), "--threads")
+    assert choose_threads(MOST) == MOST
 
 
 def test_a_short_prompt_to_a_miniature_does_not_wait_for_compiled_kernels(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qanat.cli.options import Weights, model_option
+from qanat.cli.options import CpuWeights, model_option, threads_option
 from qanat.cli.output import bytes_text, print_json
 from qanat.cli.terminal import Status
 
@@ -19,11 +19,8 @@ __all__ = ["bench"]
 
 def bench(
     model: Annotated[str, model_option] = "pocket",
-    weights: Annotated[Weights, typer.Option(help="Number format of the weights.")] = Weights.auto,
-    threads: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="Threads that compute; the physical cores if not given."),
-    ] = None,
+    weights: Annotated[CpuWeights, typer.Option(help="Number format of the weights.")] = CpuWeights.auto,
+    threads: Annotated[int | None, threads_option] = None,
     prompt: Annotated[int, typer.Option(metavar="TOKENS", min=1, help="Length of the prompt.")] = 512,
     context: Annotated[
         int, typer.Option(metavar="TOKENS", min=1, help="Tokens behind a sequence with a long past.")

@@ -20,6 +20,7 @@ from qanat.cli.input import InputError
 
 __all__ = [
     "Backend",
+    "CpuWeights",
     "ModelOptions",
     "SamplingOptions",
     "Weights",
@@ -27,6 +28,7 @@ __all__ = [
     "grouped",
     "model_option",
     "one_model",
+    "threads_option",
 ]
 
 model_option = typer.Option(
@@ -34,6 +36,15 @@ model_option = typer.Option(
     "--model",
     metavar="MODEL",
     help="A model folder, a hub id such as Qwen/Qwen3.5-2B, or the built-in `pocket`.",
+    rich_help_panel="Model",
+)
+
+threads_option = typer.Option(
+    "--threads",
+    metavar="N",
+    min=1,
+    max=1024,
+    help="Threads that compute, on the CPU backend; the physical cores if not given, and more do not help.",
     rich_help_panel="Model",
 )
 
@@ -65,6 +76,14 @@ class Weights(StrEnum):
     f32 = "f32"
 
 
+class CpuWeights(StrEnum):
+    """How the CPU backend holds them."""
+
+    auto = "auto"
+    int8 = "int8"
+    bf16 = "bf16"
+
+
 class Backend(StrEnum):
     """What computes."""
 
@@ -90,10 +109,7 @@ class ModelOptions:
         Weights.auto
     )
     backend: Annotated[Backend, _model("What computes.", "--backend")] = Backend.auto
-    threads: Annotated[
-        int | None,
-        _model("Threads that compute; the physical cores if not given.", "--threads", metavar="N", min=1),
-    ] = None
+    threads: Annotated[int | None, threads_option] = None
     max_model_len: Annotated[
         int | None,
         _model("Longest prompt plus reply, in tokens.", "--max-model-len", metavar="TOKENS", min=1),
