@@ -81,7 +81,8 @@ def test_the_table_names_every_figure() -> None:
 
 def test_what_cannot_be_measured_is_refused() -> None:
     assert_refused(invoke("bench", "--weights", "f32"), "--weights", "f32")
-    assert_refused(invoke("bench", "--prompt", "5000"), "5000", "4096")
+    assert_refused(invoke("bench", "--prompt", "4096"), "prompt and its reply", "4096")
+    assert_refused(invoke("bench", "--rounds", "1000"), "rounds", "4096")
     assert_refused(invoke("bench", "-m", "no/such-model", "--offline"), "no/such-model")
 
 

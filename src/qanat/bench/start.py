@@ -17,11 +17,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Start", "measure_start"]
+__all__ = ["REPLY", "Start", "measure_start"]
 
 GREETING = 16
 """Tokens of the prompt whose reply's first token is waited for."""
 REPLY = 8
+"""Tokens that answer the long prompt."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from qanat.backends.cpu.kernel_cache import compilation_notice
 from qanat.backends.cpu.pack_cache import limit_bytes
 from qanat.backends.cpu.threads import choose_threads
 from qanat.bench.python_time import python_seconds_per_step
-from qanat.bench.start import Start, measure_start
+from qanat.bench.start import REPLY, Start, measure_start
 from qanat.bench.steps import Sequences, bytes_read_here, open_model, operations
 from qanat.checkpoint import Checkpoint
 from qanat.engine.memory import STEP_TOKENS, plan
@@ -110,10 +110,9 @@ def measure(
     limit_bytes()  # refused before anything is announced
     threads = choose_threads(threads)
     most = config.max_position_embeddings
-    if max(what.prompt, room) > most:
-        raise RequestError(
-            f"prompt and rounds take {max(what.prompt, room)} tokens, but the model's context is {most}"
-        )
+    for what_takes, needed in (("the prompt and its reply take", what.prompt + REPLY), ("rounds take", room)):
+        if needed > most:
+            raise RequestError(f"{what_takes} {needed} tokens, but the model's context is {most}")
     planned = plan(config, backend="cpu", weights=weights, sequences=what.sequences + 2, context=None)
     weights = planned.weights
     notice = compilation_notice(weights)

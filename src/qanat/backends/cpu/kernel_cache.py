@@ -21,6 +21,7 @@ import llvmlite.binding
 import numba
 
 from qanat.backends.cpu.simd.features import INSTRUCTION_SET
+from qanat.errors import RequestError
 from qanat.paths import REMEDY, cache_root
 
 __all__ = ["compilation_notice", "forget_kernels", "is_compiled", "kernel_folder", "use_kernel_cache"]
@@ -48,7 +49,14 @@ def use_kernel_cache() -> None:
 
     Without a writable place it is a temporary one: kernels are compiled at every start, and nothing else
     changes. (Left alone, Numba would look beside the sources, where it takes what is out of date, or fail.)
+
+    Raises:
+        RequestError: Numba is told not to compile.
     """
+    if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        raise RequestError(
+            "NUMBA_DISABLE_JIT: the CPU backend only exists compiled; unset it, or choose reference"
+        )
     folder = kernel_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
