@@ -92,7 +92,7 @@ def test_packed_weights_that_rotted_are_blamed_deleted_and_packed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("QANAT_CACHE", str(tmp_path))
-    LLM("pocket", backend="cpu", weights="bf16")
+    LLM("pocket", backend="cpu", weights="bf16").generate(PROMPTS[0], GREEDY)
     folder = cached_packs()[0].path
     for file in folder.glob("*.data.npy"):
         file.write_bytes(file.read_bytes()[:-1000] + b"\xff" * 1000)  # not numbers
@@ -117,7 +117,7 @@ def raise_damaged() -> None:
 
 def test_a_running_model_survives_a_cleared_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QANAT_CACHE", str(tmp_path))
-    LLM("pocket", backend="cpu", weights="bf16")
+    LLM("pocket", backend="cpu", weights="bf16").generate(PROMPTS[0], GREEDY)
     mapped = LLM("pocket", backend="cpu", weights="bf16")
     assert clear_cache() > 0
     assert texts(mapped.generate(list(PROMPTS[:2]), GREEDY)) == expected()[:2]
