@@ -15,6 +15,7 @@ __all__ = ["Kept", "cache_root", "clear_cache", "kept"]
 KINDS = {
     "packed weights": ("packs", ("",)),
     "compiled kernels": ("kernels", ("",)),
+    "tokenizer tables": ("tokenizers", ("",)),
     "vocabulary": ("", ("qwen3.5-tokenizer-", ".qwen3.5-tokenizer-")),
 }
 """Kind -> the folder under the root, and how names in it begin. Whatever else lies there is not ours."""
