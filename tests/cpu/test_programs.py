@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+import weakref
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,20 @@ def test_only_so_many_programs_are_kept() -> None:
     assert held.find(state, (0, 1)) is None
     assert held.find(state, (programs.KEPT, 1)) is not None
     assert held.find(object(), (programs.KEPT, 1)) is None
+
+
+def test_of_the_memory_that_programs_share_only_the_largest_is_kept() -> None:
+    held, state, buffers = programs.Programs(), object(), []
+    held.find(state, None)
+    for rows in (*range(1, 30), 7, 40, 3):
+        program = held.new()
+        program.output = program.room("logits", rows, 100), program.quantised(rows, 64)
+        buffers += [weakref.ref(program.output[0].base), weakref.ref(program.output[1])]
+        held.keep((rows, rows) if rows % 2 else None, program)
+        del program
+        assert len({id(buffer()) for buffer in buffers if buffer() is not None}) == 2
+    assert held.find(state, (3, 3)) is not None
+    assert held.find(state, (7, 7)) is None
 
 
 def test_every_thread_of_a_pool_runs_the_kernel_and_errors_come_back() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -80,6 +81,7 @@ def cases(draw: st.DrawFn) -> tuple[F32, list[SamplingRow], int]:
                 choice_index=draw(st.integers(0, 3)),
                 output_index=draw(st.integers(0, 10**6)),
                 logprobs=draw(st.sampled_from((None, None, 0, 1, 5, 20))),
+                forced=draw(st.sampled_from((None, None, None, 0, size // 3, size - 1))),
             )
         )
     return np.array(logits), rows, live
@@ -111,6 +113,8 @@ def test_a_published_vocabulary() -> None:
             SamplingRow(logprobs=5),
             SamplingRow(temperature=0.6, top_k=20, top_p=0.95),
             SamplingRow(temperature=1.0, top_p=0.95, logprobs=20),
+            SamplingRow(forced=3, logprobs=20),
+            SamplingRow(forced=248319, logprobs=0),
             SamplingRow(temperature=2.0),
             SamplingRow(
                 temperature=1.0, top_k=5000, presence_penalty=1.0, output=np.arange(9, dtype=np.int32)
@@ -120,10 +124,53 @@ def test_a_published_vocabulary() -> None:
             assert ours(logits, rows, 248077) == outcome(sample, logits, rows, 248077)
 
 
+@pytest.mark.parametrize("function", [sample, SAMPLER.sample])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [1, 17, 1025, 3000])
+def test_a_forced_token_reports_what_the_raw_logits_say_of_it(function: Any, kind: str, size: int) -> None:
+    raw, live = values(np.random.default_rng(size), kind, size), max(1, size - 2)
+    wide = raw.astype(np.float64)
+    total = wide.max() + np.log(np.exp(wide - wide.max()).sum())
+    count = min(live, 5)
+    free = function(raw[None], [SamplingRow(logprobs=count)], live)[0]
+    obstacles = {
+        "temperature": 1.3,
+        "top_k": 1,
+        "repetition_penalty": 1e3,
+        "frequency_penalty": 2.0,
+        "logit_bias": {0: 50.0},
+        "banned": np.arange(live, dtype=np.int32),  # without the force an error: nothing is left
+        "prompt": np.array([0], np.int32),
+        "output": np.array([0], np.int32),
+    }
+    ids = sorted({0, free.token, size // 2, live - 1, size - 1})  # the last one is a dead row
+    rows = [SamplingRow(forced=i, logprobs=count, **obstacles) for i in ids]
+    choices = function(np.tile(raw, (len(ids), 1)), rows, live)
+    assert [choice.token for choice in choices] == ids
+    for choice in choices:
+        assert choice.logprob == pytest.approx(wide[choice.token] - total, rel=1e-15, abs=1e-7)
+        assert choice.top == free.top
+    assert choices[ids.index(free.token)] == free
+    plain = function(raw[None], [SamplingRow(forced=size - 1)], live)[0]
+    assert plain == Choice(size - 1)
+
+
+@pytest.mark.parametrize("function", [sample, SAMPLER.sample])
+@pytest.mark.parametrize("token", [-1, 9, 2**40])
+def test_a_forced_token_outside_the_vocabulary_is_refused(function: Any, token: int) -> None:
+    with pytest.raises(ValueError, match=f"forced token {token} is none of 9 ids"):
+        function(np.zeros((1, 9), np.float32), [SamplingRow(forced=token)], 7)
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("at", [0, 15, 16, 1024, 1990, 1999])
 @pytest.mark.parametrize(
-    "row", [SamplingRow(), SamplingRow(temperature=1, banned=np.arange(2000, dtype=np.int32))]
+    "row",
+    [
+        SamplingRow(),
+        SamplingRow(temperature=1, banned=np.arange(2000, dtype=np.int32)),
+        SamplingRow(forced=3),
+    ],
 )
 def test_a_logit_that_is_no_finite_number_is_an_error(bad: float, at: int, row: SamplingRow) -> None:
     logits = np.zeros((2, 2000), np.float32)

@@ -70,6 +70,9 @@ class Ops(Protocol[A]):
         """Allocate the sequences' state, one entry a layer: `slots` conv windows and recurrent matrices
         for linear attention, `pages` pages of `page` tokens of keys and values for full attention."""
 
+    def copy_pages(self, state: Any, sources: Sequence[int], targets: Sequence[int]) -> None:
+        """Copy whole pages of keys and values, in every layer, to pages that are none of the sources."""
+
     def run(self, forward: Callable[[Batch, Any], HeadOutput[A]], batch: Batch, state: Any) -> HeadOutput[A]:
         """Compute one step: what `forward`, which calls the operations below, says.
 

@@ -42,6 +42,9 @@ class SamplingRow:
     output_index: int = 0
     logprobs: int | None = None
     """How many alternatives to report beside the chosen token; None reports nothing."""
+    forced: int | None = None
+    """The token is this one, whatever logits and options say: any row of the vocabulary, dead ones too,
+    as a prompt may hold them. What is reported about it is what a choice of it would report."""
 
 
 @dataclass(frozen=True)

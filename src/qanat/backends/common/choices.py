@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from qanat.backends.common.weights import UNIT
+from qanat.backends.common.weights import MOST_IDS, UNIT
 from qanat.errors import NumericalError, RequestError
-from qanat.model.sampling import Choice
+from qanat.model.sampling import Choice, SamplingRow
 
-__all__ = ["damaged_logits", "nothing_to_choose", "with_logprobs"]
+__all__ = ["check_rows", "damaged_logits", "nothing_to_choose", "with_logprobs"]
+
+
+def check_rows(logits: NDArray[np.float32], rows: Sequence[SamplingRow]) -> None:
+    """Raise ValueError unless logits [M, V] and M sampling rows can go together."""
+    count, vocab = logits.shape
+    if count != len(rows):
+        raise ValueError(f"{count} rows of logits, but {len(rows)} sampling rows")
+    if vocab > MOST_IDS:
+        raise ValueError(f"{vocab} ids: sums of weights hold at most {MOST_IDS}")
+    for row in rows:
+        if row.forced is not None and not 0 <= row.forced < vocab:
+            raise ValueError(f"the forced token {row.forced} is none of {vocab} ids")
 
 
 def damaged_logits() -> NumericalError:

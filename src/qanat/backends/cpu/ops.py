@@ -117,6 +117,10 @@ class CpuOps:
             prepare_plan(shape)
         return CpuState.zeros(layers, slots, pages, page, KEY_VALUE[self.weights])
 
+    def copy_pages(self, state: CpuState, sources: Sequence[int], targets: Sequence[int]) -> None:
+        """Copy whole pages of keys and values."""
+        state.copy_pages(sources, targets)
+
     def _load_kernels(self) -> None:
         self._runner.run(Tape(), Step())
         self._sampler.sample(np.zeros((1, 1), np.float32), [SamplingRow()], 1)

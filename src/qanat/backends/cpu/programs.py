@@ -41,11 +41,14 @@ class Program:
     table: Packed | None = None
     """The embedding that tokens are looked up in."""
     output: Any = None
+    outgrown: bool = False
+    """Whether a buffer was replaced by a larger one."""
 
     def room(self, role: str, rows: int, width: int) -> F32:
         """Uninitialised float32 [rows, width]."""
         held = self.memory.get(role)
         if held is None or held.size < rows * width:
+            self.outgrown |= held is not None
             held = self.memory[role] = np.empty(rows * width, np.float32)
         return held[: rows * width].reshape(rows, width)
 
@@ -63,6 +66,7 @@ class Program:
         """Room for quantised rows."""
         held = self.memory.get(width)
         if held is None or held.capacity < rows:
+            self.outgrown |= held is not None
             held = self.memory[width] = Quantised.empty(rows, width)
         return held
 
@@ -101,6 +105,8 @@ class Programs:
 
     def keep(self, form: Form | None, program: Program) -> None:
         """Keep a program that has been written, unless it has no form that could come again."""
+        if program.outgrown:  # those written before would keep the smaller buffers beside the larger ones
+            self._held.clear()
         if form is None:
             return
         self._held[form] = program

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from qanat.backends.common.choices import damaged_logits, nothing_to_choose, with_logprobs
+from qanat.backends.common.choices import check_rows, damaged_logits, nothing_to_choose, with_logprobs
 from qanat.backends.common.counter_rng import uniform
-from qanat.backends.common.weights import MOST_IDS
 from qanat.backends.cpu.kernels.sampling import CHOSEN, DAMAGED, OUT, choose_tokens
 from qanat.model.sampling import Choice, SamplingRow
 
@@ -33,14 +32,12 @@ class Sampler:
     def sample(self, logits: F32, rows: Sequence[SamplingRow], live_vocab: int) -> list[Choice]:
         """A token for each row of raw logits [M, V]; a row may be followed by a gap to the next one.
 
-        Ids >= live_vocab are dead vocabulary rows: never chosen, never reported. Raises NumericalError when
-        a row holds NaN or infinity, and RequestError when a row's own options leave nothing to choose from.
+        Ids >= live_vocab are dead vocabulary rows: never chosen (but they may be forced), never an
+        alternative. Raises NumericalError when a row holds NaN or infinity, RequestError when a row's own
+        options leave nothing to choose from, and ValueError for rows that do not fit the logits.
         """
+        check_rows(logits, rows)
         count, vocab = logits.shape
-        if count != len(rows):
-            raise ValueError(f"{count} rows of logits, but {len(rows)} sampling rows")
-        if vocab > MOST_IDS:
-            raise ValueError(f"{vocab} ids: sums of weights hold at most {MOST_IDS}")
         if not count:
             return []
         live = min(live_vocab, vocab)
@@ -92,6 +89,7 @@ class _Arguments:
                     greedy,
                     row.top_k,
                     alternatives,
+                    -1 if row.forced is None else row.forced,
                     self._place(row.banned),
                     self._place(_keys(row) if row.logit_bias else NO_IDS),
                     self._place(row.prompt if repeats else NO_IDS),

@@ -110,3 +110,10 @@ class CpuState:
                 for shape in layers
             ]
         )
+
+    def copy_pages(self, sources: Sequence[int], targets: Sequence[int]) -> None:
+        """Copy whole pages of keys and values, in every layer."""
+        for layer in self.layers:
+            if isinstance(layer, AttentionState):
+                layer.keys[targets] = layer.keys[sources]
+                layer.values[targets] = layer.values[sources]

@@ -60,6 +60,10 @@ class ReferenceOps:
             page,
         )
 
+    def copy_pages(self, state: State, sources: Sequence[int], targets: Sequence[int]) -> None:
+        """Copy whole pages of keys and values."""
+        state.copy_pages(sources, targets)
+
     def run(
         self, forward: Callable[[Batch, Any], HeadOutput[F32]], batch: Batch, state: Any
     ) -> HeadOutput[F32]:

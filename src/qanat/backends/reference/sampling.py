@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from qanat.backends.common.choices import damaged_logits, nothing_to_choose, with_logprobs
+from qanat.backends.common.choices import check_rows, damaged_logits, nothing_to_choose, with_logprobs
 from qanat.backends.common.counter_rng import uniform
-from qanat.backends.common.weights import MOST_IDS, weigh
+from qanat.backends.common.weights import weigh
 from qanat.backends.reference.processors import keep_candidates, process_logits
 from qanat.model.sampling import Choice, SamplingRow
 
@@ -22,28 +22,30 @@ __all__ = ["draw", "sample"]
 def sample(logits: NDArray[np.float32], rows: Sequence[SamplingRow], live_vocab: int) -> list[Choice]:
     """Choose one token for each row of raw logits [M, V] float32; rows do not influence one another.
 
-    Ids >= live_vocab are dead vocabulary rows: never chosen, never reported. Raises NumericalError when a row
-    holds NaN or infinity, and RequestError when a row's own options leave nothing to choose from.
+    Ids >= live_vocab are dead vocabulary rows: never chosen (but they may be forced), never an alternative.
+    Raises NumericalError when a row holds NaN or infinity, RequestError when a row's own options leave
+    nothing to choose from, and ValueError for rows that do not fit the logits.
     """
-    if len(logits) != len(rows):
-        raise ValueError(f"{len(logits)} rows of logits, but {len(rows)} sampling rows")
-    if logits.shape[1] > MOST_IDS:
-        raise ValueError(f"{logits.shape[1]} ids: sums of weights hold at most {MOST_IDS}")
+    check_rows(logits, rows)
     return [_choose(raw, row, live_vocab) for raw, row in zip(logits, rows, strict=True)]
 
 
 def _choose(raw: NDArray[np.float32], row: SamplingRow, live_vocab: int) -> Choice:
     if not np.isfinite(raw).all():
         raise damaged_logits()
-    x = process_logits(raw, row, live_vocab)
-    if not np.isfinite(x.max()):
-        raise nothing_to_choose()
-    token = int(np.argmax(x)) if row.temperature == 0 else draw(x, row)
+    token = _processed_choice(raw, row, live_vocab) if row.forced is None else row.forced
     if row.logprobs is None:
         return Choice(token)
     peak = raw.max()
     likely = _most_likely(raw[:live_vocab], row.logprobs)
     return with_logprobs(token, raw, float(peak), int(weigh(raw, peak).sum()), likely)
+
+
+def _processed_choice(raw: NDArray[np.float32], row: SamplingRow, live_vocab: int) -> int:
+    x = process_logits(raw, row, live_vocab)
+    if not np.isfinite(x.max()):
+        raise nothing_to_choose()
+    return int(np.argmax(x)) if row.temperature == 0 else draw(x, row)
 
 
 def draw(x: NDArray[np.float32], row: SamplingRow) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,3 +49,10 @@ class State:
 
     layers: list[DeltaState | AttentionState]
     page: int
+
+    def copy_pages(self, sources: Sequence[int], targets: Sequence[int]) -> None:
+        """Copy whole pages of keys and values, in every layer."""
+        for layer in self.layers:
+            if isinstance(layer, AttentionState):
+                layer.keys[targets] = layer.keys[sources]
+                layer.values[targets] = layer.values[sources]

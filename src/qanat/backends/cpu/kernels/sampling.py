@@ -25,9 +25,10 @@ __all__ = ["CHOSEN", "DAMAGED", "INTS", "NOTHING_LEFT", "NUMBERS", "OUT", "choos
 CHOSEN, DAMAGED, NOTHING_LEFT = 0, 1, 2
 OUT = 3
 """Results of a row: one of the three above, the token, the mass of the raw row."""
-INTS = 9
-"""Of a row: greedy, top_k, alternatives (-1: no log probabilities), then where in `tokens` banned, biased,
-prompt and output ids begin, where output ends, and where in `biases` the first one lies."""
+INTS = 10
+"""Of a row: greedy, top_k, alternatives (-1: no log probabilities), the forced token (-1: none), then where
+in `tokens` banned, biased, prompt and output ids begin, where output ends, and where in `biases` the first
+one lies."""
 NUMBERS = 7
 """Of a row: temperature, top_p, min_p, u, repetition, frequency and presence penalty."""
 LOWEST = np.float32(-np.inf)
@@ -40,8 +41,8 @@ def _adjust(x, tokens, ints, m, biases, repetition, frequency, presence, counts)
 
     counts: zeros [len(x)], and left so.
     """
-    banned, biased, prompt, output, stop = ints[m, 3], ints[m, 4], ints[m, 5], ints[m, 6], ints[m, 7]
-    bias = ints[m, 8] - biased
+    banned, biased, prompt, output, stop = ints[m, 4], ints[m, 5], ints[m, 6], ints[m, 7], ints[m, 8]
+    bias = ints[m, 9] - biased
     n = len(x)
     for i in range(banned, biased):
         if tokens[i] < n:
@@ -86,7 +87,7 @@ def choose_tokens(logits, stride, vocab, live, ints, numbers, tokens, biases, co
     maxima = np.empty(split + strands(vocab - live), np.float32)
     living, dead = maxima[:split], maxima[split:]
     for m in range(len(out)):
-        greedy, top_k, alternatives = ints[m, 0], ints[m, 1], ints[m, 2]
+        greedy, top_k, alternatives, forced = ints[m, 0], ints[m, 1], ints[m, 2], ints[m, 3]
         top_p, min_p, u = numbers[m, 1], numbers[m, 2], numbers[m, 3]
         x = logits[m * stride : m * stride + live]
         beyond = logits[m * stride + live : m * stride + vocab]
@@ -101,7 +102,10 @@ def choose_tokens(logits, stride, vocab, live, ints, numbers, tokens, biases, co
             ids = k_largest(x, living, ONE, alternatives)
             for i in range(alternatives):
                 likely[m, i] = ids[i]
-        if ints[m, 3] < ints[m, 7]:
+        if forced >= 0:
+            out[m, 0], out[m, 1] = CHOSEN, forced
+            continue
+        if ints[m, 4] < ints[m, 8]:
             for i in range(live):
                 copy[i] = x[i]
             x = copy[:live]
