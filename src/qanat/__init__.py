@@ -10,16 +10,28 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from qanat.checkpoint import load_checkpoint
-    from qanat.engine import LLM, Reply, SamplingParams
+    from qanat.engine import LLM, AsyncLLM, Reply, RequestOptions, SamplingParams
     from qanat.errors import QanatError
     from qanat.text import ChatTemplate, Tokenizer
 
 __version__ = "0.1.0"
-__all__ = ["LLM", "ChatTemplate", "QanatError", "Reply", "SamplingParams", "Tokenizer", "load_checkpoint"]
+__all__ = [
+    "LLM",
+    "AsyncLLM",
+    "ChatTemplate",
+    "QanatError",
+    "Reply",
+    "RequestOptions",
+    "SamplingParams",
+    "Tokenizer",
+    "load_checkpoint",
+]
 
 _HOME = {
+    "AsyncLLM": "qanat.engine",
     "LLM": "qanat.engine",
     "Reply": "qanat.engine",
+    "RequestOptions": "qanat.engine",
     "SamplingParams": "qanat.engine",
     "ChatTemplate": "qanat.text",
     "Tokenizer": "qanat.text",

@@ -9,10 +9,13 @@ from __future__ import annotations
 __all__ = [
     "CheckpointError",
     "ConfigError",
+    "ContextLengthError",
+    "DeadlineError",
     "ModelNotFoundError",
     "NumericalError",
     "OutOfMemoryError",
     "QanatError",
+    "QueueFullError",
     "RequestError",
     "SafetensorsError",
     "TemplateError",
@@ -55,6 +58,18 @@ class TemplateError(QanatError):
 
 class RequestError(QanatError):
     """A generation request is contradictory or out of range."""
+
+
+class ContextLengthError(RequestError):
+    """A prompt is too long for the context."""
+
+
+class QueueFullError(QanatError):
+    """Too many requests wait already; try again later."""
+
+
+class DeadlineError(QanatError):
+    """A request did not end within the time that it was given."""
 
 
 class NumericalError(QanatError):

@@ -54,6 +54,10 @@ class FakeState:
 class FakeOps:
     live: int = VOCAB
 
+    def copy_pages(self, state: FakeState, sources: Sequence[int], targets: Sequence[int]) -> None:
+        assert not set(sources) & set(targets)
+        state.pages[list(targets)] = state.pages[list(sources)]
+
     def sample(
         self, logits: NDArray[np.float32], rows: Sequence[SamplingRow], live_vocab: int
     ) -> list[Choice]:
@@ -76,19 +80,20 @@ class FakeModel:
             raise self.error
         page = state.pages.shape[1]
         rows = np.zeros((len(batch.tokens), VOCAB), np.float32)
-        for b in range(batch.size):
+        wanted = set(batch.output_rows.tolist())
+        read = [0 if slot == FRESH else state.slots[slot] for slot in batch.src_slot]  # before any is written
+        for b, current in enumerate(read):
             first, stop, old = int(batch.starts[b]), int(batch.starts[b + 1]), int(batch.cache_len[b])
-            held = [int(state.pages[batch.page_table[b, i // page], i % page]) for i in range(old)]
-            slot = int(batch.src_slot[b])
-            current = 0 if slot == FRESH else state.slots[slot]
-            assert (slot == FRESH) == (old == 0), "a sequence starts from nothing exactly once"
+            held = state.pages[batch.page_table[b, : -(-old // page)]].reshape(-1)[:old].tolist()
+            assert (batch.src_slot[b] == FRESH) == (old == 0), "a sequence starts from nothing exactly once"
             assert current == hash_of(held), "recurrent state and pages hold different sequences"
             assert batch.rope_positions[:, first:stop].tolist() == [list(range(old, old + stop - first))] * 3
             for row in range(first, stop):
                 at = old + row - first
                 state.pages[batch.page_table[b, at // page], at % page] = batch.tokens[row]
                 current = extend(current, int(batch.tokens[row]))
-                rows[row] = logits_of(current)
+                if row in wanted:
+                    rows[row] = logits_of(current)
             state.slots[int(batch.dst_slot[b])] = current
         return HeadOutput(hidden=rows[:0], logits=rows[batch.output_rows])
 
@@ -104,7 +109,14 @@ class Letters:
 
 
 def make(
-    prompt: list[int], params: SamplingParams | None = None, *, limit: int = 12, seed: int = 0
+    prompt: list[int],
+    params: SamplingParams | None = None,
+    *,
+    limit: int = 12,
+    seed: int = 0,
+    end: int = 0,
+    choice_index: int = 0,
+    **options: Any,
 ) -> Running:
     params = params or SamplingParams.greedy()
     text = TextOutput(Letters(), StopStrings(params.stops, include=params.include_stop))
@@ -112,11 +124,12 @@ def make(
         prompt,
         params,
         seed=seed,
-        choice_index=0,
+        choice_index=choice_index,
         limit=limit,
-        end_ids=frozenset() if params.ignore_eos else frozenset({0}),
+        end_ids=frozenset() if params.ignore_eos else frozenset({end}),
         stop_ids=frozenset(params.stop_token_ids),
         text=text,
+        **options,
     )
 
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from dataclasses import fields
 
 import pytest
 
 from assets import ROOT
-from qanat.engine import Reply, ReplyChunk, SamplingParams
+from qanat.engine import (
+    LLM,
+    EngineStats,
+    Reply,
+    ReplyChunk,
+    RequestOptions,
+    SamplingParams,
+    StepRecord,
+    Usage,
+)
 
 PAGE = (ROOT / "docs" / "api.md").read_text()
 
@@ -20,7 +29,10 @@ def test_the_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.strip()
 
 
-@pytest.mark.parametrize("kind", [Reply, ReplyChunk, SamplingParams])
-def test_every_field_is_described(kind: type) -> None:
-    for f in fields(kind):
-        assert f"`{f.name}`" in PAGE, f.name
+KINDS = [LLM, EngineStats, Reply, ReplyChunk, RequestOptions, SamplingParams, StepRecord, Usage]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_argument_and_field_is_described(kind: type) -> None:
+    for name in inspect.signature(kind).parameters:
+        assert f"`{name}`" in PAGE, name

@@ -6,6 +6,7 @@ import gc
 import random
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ import pytest
 
 from qanat.checkpoint import load_checkpoint
 from qanat.engine import LLM, Reply, ReplyChunk, SamplingParams
-from qanat.errors import NumericalError, RequestError, UnsupportedError
+from qanat.engine.request_options import RequestOptions
+from qanat.errors import DeadlineError, NumericalError, QueueFullError, RequestError, UnsupportedError
 from tests.engine.tiny import scripted, write_tiny
 from tools.tiny_models import random_checkpoint
 
@@ -359,6 +361,25 @@ def test_damaged_weights_give_a_clear_error(backend: str, monkeypatch: pytest.Mo
         llm.generate("x", GREEDY)
 
 
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_options_that_leave_nothing_to_choose_end_nobody_elses_reply(tiny_folder: Path, backend: str) -> None:
+    llm = LLM(tiny_folder, backend=backend, debug=True)
+    everything = SamplingParams.greedy()
+    everything = replace(everything, min_tokens=1, stop_token_ids=range(llm.vocabulary.live))
+    expected = [llm.generate(p, SAMPLED).token_ids for p in PROMPTS[:2]]
+    streams = [llm.generate(p, SAMPLED, stream=True) for p in PROMPTS[:2]]
+    got = [[*next(stream).token_ids] for stream in streams]
+    with pytest.raises(RequestError, match="every token is banned"):
+        llm.generate("x", everything)
+    for ids, stream in zip(got, streams, strict=True):
+        ids.extend(i for chunk in stream for i in chunk.token_ids)
+    assert [tuple(ids) for ids in got] == expected
+    stats = llm.stats()
+    assert (stats.failed, stats.finished) == (1, 4)
+    assert stats.output_tokens == sum(len(ids) for ids in expected) * 2
+    assert llm.idle
+
+
 def test_bfloat16_weights_round_but_run(tmp_path: Path) -> None:
     folder = write_tiny(tmp_path / "m", dtype="float32")
     rounded = LLM(folder, weights="bf16", max_model_len=64)
@@ -381,11 +402,49 @@ def test_bfloat16_weights_round_but_run(tmp_path: Path) -> None:
         {"max_model_len": 10**400},
         {"max_batch": 10**400},
         {"step_tokens": 10**400},
+        {"snapshots": -1},
+        {"snapshots": 1.0},
+        {"max_waiting": -1},
+        {"max_waiting": True},
+        {"memory": 0},
+        {"memory": 1e9},
     ],
 )
 def test_a_bad_engine_option_is_refused(tiny_folder: Path, options: dict[str, Any]) -> None:
     with pytest.raises(RequestError):
         LLM(tiny_folder, **options)
+
+
+def test_progress_is_shown_on_the_standard_error_alone(llm: LLM, capfd: pytest.CaptureFixture[str]) -> None:
+    plain = llm.generate(PROMPTS[:3], GREEDY)
+    assert capfd.readouterr() == ("", "")
+    shown = llm.generate(PROMPTS[:3], GREEDY, progress=True)
+    out, err = capfd.readouterr()
+    assert [r.token_ids for r in shown] == [r.token_ids for r in plain]
+    assert out == ""
+    assert "3/3" in err
+
+
+def test_options_change_when_a_request_is_answered_and_never_what(tiny_folder: Path) -> None:
+    llm = LLM(tiny_folder, max_batch=1, max_waiting=1, debug=True)
+    plain = llm.generate("x", GREEDY)
+    options = RequestOptions(priority=7, timeout=1000, cache_salt="mine")
+    assert llm.generate("x", GREEDY, options=options).token_ids == plain.token_ids
+    with pytest.raises(QueueFullError):
+        llm.generate(PROMPTS[:3], GREEDY)
+    slow = SamplingParams.greedy(max_tokens=500)
+    with pytest.raises(DeadlineError, match="when its time was up"):
+        llm.generate("x", replace(slow, ignore_eos=True), options=RequestOptions(timeout=1e-6))
+    assert llm.idle
+    assert llm.stats().expired == 1
+    long = llm.tokenizer.encode("The water comes a long way. ")
+    three = SamplingParams.greedy(max_tokens=3)
+    first = llm.generate(long, three, options=RequestOptions(cache_salt="a"))
+    further = [*long, *first.token_ids, 5]
+    for salt, cached in (("b", 0), ("", 0), ("a", len(long) + 2)):
+        reply = llm.generate(further, three, options=RequestOptions(cache_salt=salt))
+        assert reply.usage.cached_tokens == cached
+    assert llm.idle
 
 
 def test_an_open_checkpoint_is_used_as_it_is(tmp_path: Path) -> None:

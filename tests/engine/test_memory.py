@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from assets import SHARED, needs_shared
 from qanat.checkpoint.config import ModelConfig, TextConfig
-from qanat.engine import memory
+from qanat.engine import free_memory, memory
 from qanat.engine.llm import LLM
-from qanat.engine.memory import PAGE, check, estimate, plan
+from qanat.engine.memory import PAGE, PROMPT_ROWS, check, estimate, plan
 from qanat.errors import OutOfMemoryError, RequestError
 from tools.tiny_models import text_config
 
@@ -31,6 +32,18 @@ def test_the_estimate_counts_what_is_allocated(config: TextConfig) -> None:
     assert one.state == 6 * (8 * 16 * 16 + 3 * 16 * 16) * 4
     assert (two.state, two.keys_values) == (2 * one.state, 2 * one.keys_values)
     assert one.total == one.weights + one.state + one.keys_values + one.working
+
+
+def test_the_estimate_counts_the_logits_that_a_prompt_may_ask_for(config: TextConfig) -> None:
+    def of_logits(step_tokens: int) -> int:
+        vocabularies = [
+            estimate(replace(config, vocab_size=size), "bf16", 0, 1, step_tokens=step_tokens).working
+            for size in (10_000, 20_000)
+        ]
+        return (vocabularies[1] - vocabularies[0]) // (10_000 * 4)
+
+    assert of_logits(64) - of_logits(1) == 63
+    assert of_logits(1000) == of_logits(64) == PROMPT_ROWS + of_logits(1) - 1
 
 
 def test_too_little_memory_says_what_is_needed_and_what_helps(config: TextConfig) -> None:
@@ -90,7 +103,7 @@ def test_a_context_beyond_the_model_is_refused(config: TextConfig) -> None:
 
 def test_the_engine_checks_before_it_loads(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available_bytes", lambda: 200_000)
-    monkeypatch.setattr("qanat.engine.llm.TextModel", lambda *_: pytest.fail("weights were loaded"))
+    monkeypatch.setattr("qanat.engine.core.TextModel", lambda *_: pytest.fail("weights were loaded"))
     with pytest.raises(OutOfMemoryError):
         LLM(tiny_folder)
 
@@ -103,16 +116,46 @@ def test_a_control_group_limits_what_is_free(tmp_path: Path) -> None:
     (inner / "memory.max").write_text("max\n")
     (inner / "memory.current").write_text("5\n")
     (inner / "memory.stat").write_text("inactive_file 3\n")
-    assert memory._cgroup2(root, own) is None
+    assert free_memory._cgroup2(root, own) is None
     (root / "outer" / "memory.max").write_text("1000\n")
     (root / "outer" / "memory.current").write_text("400\n")
     (root / "outer" / "memory.stat").write_text("anon 1\ninactive_file 150\n")
-    assert memory._cgroup2(root, own) == 750
-    assert memory._cgroup2(root, tmp_path / "missing") is None
+    assert free_memory._cgroup2(root, own) == 750
+    assert free_memory._cgroup2(root, tmp_path / "missing") is None
 
 
 def test_available_memory_is_a_plausible_number() -> None:
     assert 10**6 < memory.available_bytes() < 2**50
+
+
+def test_a_limit_is_not_exceeded_and_is_named_where_it_is_too_low(config: TextConfig) -> None:
+    need = estimate(config, "f32", 0, 4).total
+    token = estimate(config, "f32", 1, 1).keys_values
+    for limit in (need + 3000 * token, need + 40_000 * token, 2 * need + 100_000 * token):
+        planned = plan(config, sequences=4, available=64 * GIB, limit=limit)
+        assert limit - PAGE * token - planned.estimate.state < planned.estimate.total <= limit
+        assert planned.pages * PAGE >= planned.context
+    assert plan(config, available=GIB, limit=64 * GIB) == plan(config, available=GIB)
+    with pytest.raises(OutOfMemoryError, match=r"the limit is 0\.00 GiB; try .*a higher limit"):
+        plan(config, sequences=4, available=64 * GIB, limit=100_000)
+
+
+def test_snapshots_have_their_share_and_are_counted(config: TextConfig) -> None:
+    slot = estimate(config, "f32", 0, 1).state
+    plain, more = (plan(config, sequences=2, available=64 * GIB, snapshots=n) for n in (0, 10))
+    assert (plain.snapshots, more.snapshots) == (0, 10)
+    assert more.estimate.state == plain.estimate.state + 10 * slot == 12 * slot
+    assert (more.pages, more.context) == (plain.pages, plain.context)
+    assert [plan(config, sequences=n, available=64 * GIB).snapshots for n in (1, 2, 5)] == [8, 8, 20]
+    need = estimate(config, "f32", 0, 2).total
+    token = estimate(config, "f32", 1, 1).keys_values
+    tight = plan(config, sequences=2, available=64 * GIB, context=4096, limit=need + 4096 * token)
+    assert (tight.snapshots, tight.pages) == (0, 4096 // PAGE)  # one context goes before any snapshot
+    shared = plan(config, sequences=2, available=64 * GIB, context=4096, limit=need + 6144 * token)
+    assert 0 < shared.snapshots <= 8
+    assert 4096 // PAGE <= shared.pages < 6144 // PAGE
+    with pytest.raises(OutOfMemoryError, match="fewer than 1000000 snapshots"):
+        plan(config, sequences=2, available=GIB, snapshots=10**6)
 
 
 @needs_shared

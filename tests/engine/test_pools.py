@@ -11,39 +11,36 @@ from qanat.engine.pools import PagePool, SlotPool
 
 
 class PageOwners(RuleBasedStateMachine):
-    """Owners reserve, take and leave in any order; no page is lost, shared or promised twice."""
+    """Owners take, share and leave in any order; a page is free exactly when nobody owns it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.pool = PagePool(11, 4)
-        self.owners: list[tuple[list[int], int]] = []
+        self.owners: list[list[int]] = []
 
-    @rule(pages=st.integers(0, 6))
-    def arrive(self, pages: int) -> None:
-        fits = pages <= 11 - sum(len(own) + left for own, left in self.owners)
-        assert self.pool.reserve(pages) == fits
-        if fits:
-            self.owners.append(([], pages))
+    @precondition(lambda self: self.pool.free)
+    @rule(count=st.integers(1, 6))
+    def arrive(self, count: int) -> None:
+        self.owners.append([self.pool.take() for _ in range(min(count, self.pool.free))])
 
-    @precondition(lambda self: any(left for _, left in self.owners))
+    @precondition(lambda self: self.owners)
     @rule(data=st.data())
-    def grow(self, data: st.DataObject) -> None:
-        i = data.draw(st.sampled_from([i for i, (_, left) in enumerate(self.owners) if left]))
-        own, left = self.owners[i]
-        self.owners[i] = ([*own, self.pool.take()], left - 1)
+    def share(self, data: st.DataObject) -> None:
+        own = data.draw(st.sampled_from(self.owners))
+        part = own[: data.draw(st.integers(0, len(own)))]
+        self.pool.share(part)
+        self.owners.append(list(part))
 
     @precondition(lambda self: self.owners)
     @rule(data=st.data())
     def leave(self, data: st.DataObject) -> None:
-        own, left = self.owners.pop(data.draw(st.integers(0, len(self.owners) - 1)))
-        self.pool.give_back(own, left)
+        self.pool.give_back(self.owners.pop(data.draw(st.integers(0, len(self.owners) - 1))))
 
     @invariant()
-    def every_page_has_one_place(self) -> None:
-        owned = [page for own, _ in self.owners for page in own]
-        assert len(set(owned)) == len(owned)
-        assert len(owned) + self.pool.free == 11
-        assert self.pool.available == self.pool.free - sum(left for _, left in self.owners) >= 0
+    def every_page_is_counted(self) -> None:
+        for page in range(11):
+            assert self.pool.owners(page) == sum(page in own for own in self.owners)
+        assert self.pool.free == 11 - len({page for own in self.owners for page in own})
 
 
 TestPageOwners = PageOwners.TestCase
@@ -61,13 +58,12 @@ def test_returning_twice_is_caught() -> None:
     slots.give_back(slot)
     with pytest.raises(AssertionError):
         slots.give_back(slot)
-    assert pages.reserve(1)
     page = pages.take()
-    pages.give_back([page], 0)
+    pages.give_back([page])
     with pytest.raises(AssertionError):
-        pages.give_back([page], 0)
+        pages.give_back([page])
 
 
-def test_a_page_cannot_be_taken_without_a_reservation() -> None:
-    with pytest.raises(AssertionError):
-        PagePool(2, 4).take()
+def test_a_free_page_cannot_be_shared() -> None:
+    with pytest.raises(AssertionError, match="free"):
+        PagePool(2, 4).share([0])

@@ -11,7 +11,8 @@ from qanat.errors import RequestError
 
 NUMBERS = (
     "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
-    "seed", "max_tokens", "min_tokens", "logprobs", "n",
+    "seed", "max_tokens", "min_tokens", "logprobs",
+    "prompt_logprobs", "n",
 )  # fmt: skip
 
 
@@ -50,6 +51,9 @@ NUMBERS = (
         ("min_tokens", -1),
         ("logprobs", 21),
         ("logprobs", -1),
+        ("prompt_logprobs", 21),
+        ("prompt_logprobs", -1),
+        ("prompt_logprobs", True),
         ("n", 0),
         ("n", None),
         ("ignore_eos", None),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qanat.engine.sampling_params import SamplingParams
-from qanat.errors import RequestError
+from qanat.errors import DeadlineError, QueueFullError, RequestError
 from qanat.model.batch import Batch
 from qanat.model.ops import HeadOutput
 from qanat.model.sampling import Choice, SamplingRow
@@ -118,11 +119,11 @@ def test_a_long_prompt_does_not_stall_those_that_decode() -> None:
     assert max(len(b.tokens) for b in model.batches) <= 8
 
 
-def test_admission_is_first_come_first_served_and_waits_for_pages() -> None:
+def test_nobody_is_let_past_whoever_waits_for_pages() -> None:
     engine = scheduler(slots=4, pages=8, page=4)
     params = SamplingParams(temperature=0.0, ignore_eos=True)
     first, large, small = (
-        make([1] * 8, params, limit=12),
+        make([1] * 16, params, limit=12),
         make([2] * 12, params, limit=8),
         make([3], params, limit=2),
     )
@@ -132,7 +133,166 @@ def test_admission_is_first_come_first_served_and_waits_for_pages() -> None:
     engine.advance(lambda: small.done)
     assert first.done
     engine.advance(lambda: large.done)
+    assert engine.stats().preemptions == 0
     assert engine.idle
+
+
+def test_when_pages_run_out_the_last_in_rank_waits_again_and_repeats_itself() -> None:
+    engine = scheduler(slots=3, pages=8, page=4)
+    params = SamplingParams(temperature=1.0, frequency_penalty=0.5, ignore_eos=True)
+    sequences = [make([i] * 5, params, limit=20, seed=i) for i in (1, 2, 3)]
+    engine.submit(sequences)
+    engine.advance(lambda: engine.stats().preemptions == 1)
+    assert [s.slot is None for s in sequences] == [False, False, True]
+    engine.advance(lambda: all(s.done for s in sequences))
+    assert [s.output.tolist() for s in sequences] == [
+        alone([i] * 5, params, limit=20, seed=i) for i in (1, 2, 3)
+    ]
+    assert engine.idle
+
+
+def test_snapshots_go_before_anybody_has_to_wait() -> None:
+    engine = scheduler(slots=2, pages=10, page=4, snapshots=4)
+    params = SamplingParams(temperature=0.0, ignore_eos=True)
+    finish(engine, [make([9] * 8, params, limit=2)])
+    finish(engine, [make([8] * 8, params, limit=2)])
+    assert engine.stats().snapshots == 2
+    finish(engine, [make([i] * 4, params, limit=16) for i in (1, 2)])
+    assert engine.stats().preemptions == 0
+    assert engine.stats().snapshots == 2  # their own
+
+
+def test_a_request_that_is_cancelled_while_its_step_fails_counts_once() -> None:
+    class Failing(FakeModel):
+        def forward(self, batch: Batch, state: FakeState) -> HeadOutput[Any]:
+            engine.cancel([gone])
+            raise ValueError
+
+    engine = scheduler(Failing())
+    gone, failed = make([1]), make([2])
+    finish(engine, [gone, failed])
+    stats = engine.stats()
+    assert (stats.cancelled, stats.failed, stats.finished, stats.expired) == (1, 1, 0, 0)
+
+
+def test_a_prefix_that_is_known_already_makes_no_other_snapshot_go() -> None:
+    engine = scheduler(slots=1, snapshots=3)
+    params = SamplingParams(temperature=0.0, ignore_eos=True)
+    finish(engine, [make([8] * 9, params, limit=1)])
+    finish(engine, [make([7] * 9, params, limit=1, marks=[3])])
+    known = {snapshot.key for snapshot in engine.memory.cache}
+    assert len(known) == 3
+    again = make([7] * 9, replace(params, prompt_logprobs=0), limit=1, marks=[3])  # computes all of it
+    finish(engine, [again])
+    assert again.cached == 0
+    assert {snapshot.key for snapshot in engine.memory.cache} == known
+
+
+def test_the_higher_priority_goes_first_and_takes_the_place_of_the_lowest() -> None:
+    engine = scheduler(slots=2)
+    params = SamplingParams(temperature=1.0, ignore_eos=True)
+    low, lower, high = (make([i], params, limit=9, seed=i, priority=p) for i, p in ((1, 0), (2, -3), (3, 5)))
+    waiting, equal = make([4], params, seed=4, priority=1), make([5], params, seed=5)
+    engine.submit([low, lower])
+    engine.advance(lambda: low.output_len == 3)
+    engine.submit([equal, waiting, high])
+    engine.advance(lambda: high.output_len == 1)
+    assert [s.slot is None for s in (low, lower, equal)] == [True, True, True]
+    assert [s.slot is None for s in (waiting, high)] == [False, False]
+    done: list[object] = []
+    everyone = [low, lower, equal, waiting, high]
+
+    def ended() -> bool:
+        done.extend(s for s in everyone if s.done and s not in done)
+        return len(done) == len(everyone)
+
+    engine.advance(ended)
+    assert done.index(low) < done.index(lower)
+    assert done.index(low) < done.index(equal)  # by arrival
+    for i, s in enumerate((low, lower, high, waiting, equal), 1):
+        assert s.output.tolist() == alone([i], params, limit=s.limit, seed=i)
+    assert engine.idle
+
+
+def test_an_equal_priority_takes_nobodys_place() -> None:
+    engine = scheduler(slots=1)
+    first, second = make([1], limit=9, priority=2), make([2], priority=2)
+    engine.submit([first])
+    engine.advance(lambda: first.output_len == 1)
+    engine.submit([second])
+    engine.advance(lambda: second.done)
+    assert first.done
+    assert engine.stats().preemptions == 0
+
+
+def test_a_deadline_ends_those_that_wait_and_those_that_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(
+        "qanat.engine.scheduler.time", SimpleNamespace(monotonic=lambda: now[0], perf_counter=lambda: now[0])
+    )
+    engine = scheduler(slots=1)
+    params = SamplingParams(temperature=0.0, ignore_eos=True)
+    running, waiting, later = (make([i], params, deadline=10.0 * i) for i in (2, 1, 3))
+    engine.submit([running, waiting, later])
+    engine.advance(lambda: running.output_len == 2)
+    now[0] = 10.0
+    engine.advance(lambda: waiting.done)
+    assert isinstance(waiting.error, DeadlineError)
+    assert not running.done
+    written = running.output_len
+    now[0] = 25.0
+    engine.advance(lambda: running.done)
+    assert isinstance(running.error, DeadlineError)
+    assert f"({written} tokens were written)" in str(running.error)
+    engine.advance(lambda: later.done)
+    assert later.output.tolist() == alone([3], params)
+    stats = engine.stats()
+    assert (stats.expired, stats.finished, stats.failed) == (2, 1, 0)
+    assert engine.idle
+
+
+@pytest.mark.parametrize("most", [0, 2])
+def test_a_full_queue_refuses_all_of_a_request_or_nothing(most: int) -> None:
+    engine = scheduler(slots=2, max_waiting=most)
+    params = SamplingParams(temperature=0.0, ignore_eos=True)
+    with pytest.raises(QueueFullError, match=f"0 sequences wait already, of at most {most}: try again later"):
+        engine.submit([make([1]) for _ in range(most + 3)])
+    assert engine.idle
+    sequences = [make([i + 1], params) for i in range(most + 2)]
+    engine.submit(sequences)  # as many as may wait, and as can run
+    with pytest.raises(QueueFullError):
+        engine.submit([make([1])])
+    engine.advance(lambda: all(s.done for s in sequences))
+    finish(engine, [make([1]), make([2])])
+    assert engine.idle
+
+
+def test_statistics_are_the_sums_of_the_records() -> None:
+    model = FakeModel()
+    engine = scheduler(model, slots=3, pages=12, page=4, snapshots=4)
+    params = SamplingParams(temperature=0.0, ignore_eos=True)
+    sequences = [make([i % 3 + 1] * 9, params, limit=10, marks=[5]) for i in range(6)]
+    gone = make([9] * 9, params)
+    engine.submit([*sequences, gone])
+    engine.cancel([gone])
+    engine.advance(lambda: all(s.done for s in sequences))
+    stats, records = engine.stats(), engine.records()
+    assert stats.steps == len(records) == len(model.batches)
+    for name in ("prompt_tokens", "scheduling", "computing", "sampling"):
+        assert getattr(stats, name) == pytest.approx(sum(getattr(r, name) for r in records))
+    assert stats.output_tokens == sum(r.chosen for r in records) == 60
+    assert [r.prompt_tokens + r.decoded for r in records] == [len(b.tokens) for b in model.batches]
+    assert [r.running >= r.chosen > 0 or r.chosen == 0 for r in records] == [True] * len(records)
+    assert stats.preemptions > 0
+    finish(engine, [make([8] * 9, params, limit=2, marks=[5])])
+    finish(engine, [again := make([8] * 9, params, limit=2)])
+    assert again.cached == 5
+    assert engine.stats().cached_tokens == stats.cached_tokens + 5
+    stats = engine.stats()
+    assert (stats.finished, stats.cancelled, stats.failed, stats.expired) == (8, 1, 0, 0)
+    assert (stats.running, stats.waiting, stats.pages) == (0, 0, 12)
+    assert stats.snapshots == len(engine.memory.cache)
+    assert stats.free_pages == engine.memory.pages.free
 
 
 def test_a_request_beyond_the_whole_pool_is_refused() -> None:
@@ -145,8 +305,7 @@ def test_pages_are_taken_as_they_are_needed() -> None:
     s = make([1] * 5, SamplingParams(temperature=0.0, ignore_eos=True), limit=100)
     engine.submit([s])
     engine.advance(lambda: s.output_len == 1)
-    assert (len(s.pages), engine.pages.free) == (2, 38)
-    assert engine.pages.available == 40 - engine.pages.pages_for(105)
+    assert (len(s.pages), engine.memory.pages.free) == (2, 38)
 
 
 def test_a_failure_reaches_its_sequences_and_frees_them() -> None:
@@ -190,8 +349,9 @@ def test_a_cancellation_in_the_middle_of_a_step_waits_for_its_end() -> None:
     assert engine.idle
 
 
-def test_threads_share_the_batch_and_all_get_their_own_tokens() -> None:
-    engine = scheduler(slots=3)
+@pytest.mark.parametrize("sizes", [{}, {"pages": 12, "snapshots": 3}], ids=["roomy", "tight"])
+def test_threads_share_the_batch_and_all_get_their_own_tokens(sizes: dict[str, int]) -> None:
+    engine = scheduler(slots=3, debug=True, **sizes)
     params = SamplingParams(temperature=1.0)
     results: dict[int, list[int]] = {}
 

@@ -11,12 +11,36 @@ from typing import TYPE_CHECKING
 from qanat.engine.sampling_params import SamplingParams
 
 if TYPE_CHECKING:
+    from qanat.engine.async_llm import AsyncLLM
     from qanat.engine.llm import LLM
     from qanat.engine.reply import Reply, ReplyChunk, TokenLogprob, Usage
+    from qanat.engine.request_options import RequestOptions
+    from qanat.engine.stats import EngineStats, StepRecord
 
-__all__ = ["LLM", "Reply", "ReplyChunk", "SamplingParams", "TokenLogprob", "Usage"]
+__all__ = [
+    "LLM",
+    "AsyncLLM",
+    "EngineStats",
+    "Reply",
+    "ReplyChunk",
+    "RequestOptions",
+    "SamplingParams",
+    "StepRecord",
+    "TokenLogprob",
+    "Usage",
+]
 
-_HOMES = {"LLM": "llm", "Reply": "reply", "ReplyChunk": "reply", "TokenLogprob": "reply", "Usage": "reply"}
+_HOMES = {
+    "AsyncLLM": "async_llm",
+    "EngineStats": "stats",
+    "LLM": "llm",
+    "Reply": "reply",
+    "ReplyChunk": "reply",
+    "RequestOptions": "request_options",
+    "StepRecord": "stats",
+    "TokenLogprob": "reply",
+    "Usage": "reply",
+}
 
 
 def __getattr__(name: str) -> object:

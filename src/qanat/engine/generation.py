@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -14,7 +14,7 @@ from qanat.model.sampling import Choice
 from qanat.text import Tokenizer
 from qanat.text.dialects import ReplyDelta
 
-__all__ = ["Generation", "collect", "stream_chunks"]
+__all__ = ["Generation", "Growing", "by_prompt", "collect", "stream_chunks"]
 
 
 @dataclass
@@ -26,12 +26,30 @@ class Generation:
     prompt_index: int
 
 
-def collect(scheduler: Scheduler, generations: Sequence[Generation], tokenizer: Tokenizer) -> list[Reply]:
-    """Run all to their ends; one reply per prompt, in order, the further choices in its `alternatives`."""
-    replies: dict[int, dict[int, Reply]] = {}
+def collect(
+    scheduler: Scheduler,
+    generations: Sequence[Generation],
+    tokenizer: Tokenizer,
+    on_reply: Callable[[Reply], None] = lambda reply: None,
+) -> list[Reply]:
+    """Run all to their ends; one reply per prompt, in order, the further choices in its `alternatives`.
+
+    on_reply is called with each reply as it ends.
+    """
+    ended = []
     for chunk in stream_chunks(scheduler, generations, tokenizer):
         if chunk.reply is not None:
-            replies.setdefault(chunk.prompt_index, {})[chunk.choice_index] = chunk.reply
+            on_reply(chunk.reply)
+            ended.append(chunk)
+    return by_prompt(ended)
+
+
+def by_prompt(ended: Iterable[ReplyChunk]) -> list[Reply]:
+    """The last chunks of all replies become one reply per prompt."""
+    replies: dict[int, dict[int, Reply]] = {}
+    for chunk in ended:
+        assert chunk.reply is not None
+        replies.setdefault(chunk.prompt_index, {})[chunk.choice_index] = chunk.reply
     choices = ([by_choice[c] for c in sorted(by_choice)] for _, by_choice in sorted(replies.items()))
     return [replace(first, alternatives=tuple(others)) for first, *others in choices]
 
@@ -40,23 +58,42 @@ def stream_chunks(
     scheduler: Scheduler, generations: Sequence[Generation], tokenizer: Tokenizer
 ) -> Iterator[ReplyChunk]:
     """Run all, yielding chunks as tokens come. Closing the iterator, or an error, frees what is left."""
-    sequences = [g.sequence for g in generations]
-    growing = list(generations)
-    logprobs: dict[int, list[TokenLogprob]] = {id(g): [] for g in generations}
+    growing = Growing(generations, tokenizer)
     try:
-        scheduler.submit(sequences)
+        scheduler.submit(growing.sequences)
         while growing:
-            scheduler.advance(lambda: any(g.sequence.pieces or g.sequence.done for g in growing))
-            for g in list(growing):
-                if g.sequence.error is not None:
-                    raise g.sequence.error
-                done = g.sequence.done
-                if done:
-                    growing.remove(g)
-                if done or g.sequence.pieces:
-                    yield _chunk(g, logprobs[id(g)], tokenizer, done=done)
+            scheduler.advance(growing.has_news)
+            yield from growing.news()
     finally:
-        scheduler.cancel(sequences)
+        scheduler.cancel(growing.sequences)
+
+
+class Growing:
+    """Replies in the making. False when all have ended and were given out."""
+
+    def __init__(self, generations: Sequence[Generation], tokenizer: Tokenizer) -> None:
+        self.sequences = [g.sequence for g in generations]
+        self._left = list(generations)
+        self._logprobs: dict[int, list[TokenLogprob]] = {id(g): [] for g in generations}
+        self._tokenizer = tokenizer
+
+    def __bool__(self) -> bool:
+        return bool(self._left)
+
+    def has_news(self) -> bool:
+        """Whether `news` would give something."""
+        return any(g.sequence.pieces or g.sequence.done for g in self._left)
+
+    def news(self) -> Iterator[ReplyChunk]:
+        """A chunk for each reply that has grown or ended since the last call. Raises what ended one early."""
+        for g in list(self._left):
+            if g.sequence.error is not None:
+                raise g.sequence.error
+            done = g.sequence.done
+            if done:
+                self._left.remove(g)
+            if done or g.sequence.pieces:
+                yield _chunk(g, self._logprobs[id(g)], self._tokenizer, done=done)
 
 
 def _chunk(g: Generation, logprobs: list[TokenLogprob], tokenizer: Tokenizer, *, done: bool) -> ReplyChunk:
@@ -69,7 +106,7 @@ def _chunk(g: Generation, logprobs: list[TokenLogprob], tokenizer: Tokenizer, *,
         logprobs.extend(new)
     reply = None
     if done:
-        last, reply = _finish(g, tuple(logprobs) if new is not None else None)
+        last, reply = _finish(g, tuple(logprobs) if new is not None else None, tokenizer)
         deltas += last
     return ReplyChunk(
         text="".join(d.text for d in deltas if d.kind == "content"),
@@ -83,10 +120,15 @@ def _chunk(g: Generation, logprobs: list[TokenLogprob], tokenizer: Tokenizer, *,
     )
 
 
-def _finish(g: Generation, logprobs: tuple[TokenLogprob, ...] | None) -> tuple[list[ReplyDelta], Reply]:
+def _finish(
+    g: Generation, logprobs: tuple[TokenLogprob, ...] | None, tokenizer: Tokenizer
+) -> tuple[list[ReplyDelta], Reply]:
     s = g.sequence
     assert s.finish_reason is not None
     token_ids = tuple(s.output.tolist())
+    prompt_logprobs = None
+    if s.params.prompt_logprobs is not None:
+        prompt_logprobs = (None, *(_logprob(choice, tokenizer) for choice in s.prompt_choices))
     deltas, reading = g.reader.finish(s.finish_reason, token_ids)
     return deltas, Reply(
         text=reading.text,
@@ -94,9 +136,10 @@ def _finish(g: Generation, logprobs: tuple[TokenLogprob, ...] | None) -> tuple[l
         tool_calls=reading.tool_calls,
         token_ids=token_ids,
         finish_reason=reading.finish_reason,
-        usage=Usage(s.prompt_len, s.output_len, reading.reasoning_tokens),
+        usage=Usage(s.prompt_len, s.output_len, reading.reasoning_tokens, s.cached or 0),
         logprobs=logprobs,
         seed=s.seed,
+        prompt_logprobs=prompt_logprobs,
         choice_index=s.choice_index,
     )
 

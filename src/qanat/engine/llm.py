@@ -1,41 +1,23 @@
-"""`LLM`: a checkpoint, a backend and a scheduler, behind two calls: `generate` and `chat`."""
+"""`LLM`: a model behind two calls, `generate` and `chat`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, overload
 
-from qanat.backends import PackSource, choose_backend, open_backend
-from qanat.checkpoint import Checkpoint, ModelConfig, load_checkpoint
-from qanat.engine.chat import Tool, prepare_chat
-from qanat.engine.defaults import params_like_transformers
-from qanat.engine.generation import Generation, collect, stream_chunks
-from qanat.engine.memory import PAGE, STEP_TOKENS, plan
-from qanat.engine.readers import PlainReader, Reader
+from qanat.engine.chat import Tool
+from qanat.engine.core import Engine, Params, Prompt, Prompts
+from qanat.engine.generation import collect, stream_chunks
+from qanat.engine.progress import progress_bar
 from qanat.engine.reply import Reply, ReplyChunk
-from qanat.engine.requests import (
-    Vocabulary,
-    build_generations,
-    check_ids,
-    match_params,
-    split_prompts,
-)
-from qanat.engine.sampling_params import SamplingParams, shown
-from qanat.engine.scheduler import Scheduler
-from qanat.errors import OutOfMemoryError, RequestError
-from qanat.model import TextModel, require_runnable
-from qanat.text import ChatTemplate, Tokenizer
+from qanat.engine.request_options import RequestOptions
+from qanat.engine.sampling_params import SamplingParams
+from qanat.errors import RequestError
 
 __all__ = ["LLM"]
 
-Prompt = str | list[int]
-Prompts = list[str] | list[list[int]] | list[str | list[int]]
-Params = SamplingParams | Sequence[SamplingParams] | None
 
-
-class LLM:
+class LLM(Engine):
     """A model that is ready to answer. Safe to use from several threads: their requests share batches.
 
     Args:
@@ -51,6 +33,11 @@ class LLM:
             memory is short.
         max_batch: the most sequences computed at once; more wait.
         step_tokens: the most tokens of one step; longer prompts are read in chunks. No effect on the results.
+        memory: the most bytes to take, weights included; None: nine tenths of what is free.
+        snapshots: the most prefixes whose state is kept for later requests; None: as memory allows, 0: none.
+            No effect on the results.
+        max_waiting: the most sequences in the queue beyond those that run; None: any number.
+        debug: check after every step that no state is lost or has a wrong owner (slower).
 
     Raises:
         CheckpointError, ModelNotFoundError, UnsupportedError, TokenizerError: the model cannot be used.
@@ -58,102 +45,44 @@ class LLM:
         RequestError: an argument is out of range.
     """
 
-    def __init__(
-        self,
-        model: str | Path | Checkpoint = "pocket",
-        *,
-        backend: str = "auto",
-        weights: str = "auto",
-        threads: int | None = None,
-        revision: str | None = None,
-        offline: bool | None = None,
-        max_model_len: int | None = None,
-        max_batch: int = 8,
-        step_tokens: int = STEP_TOKENS,
-    ) -> None:
-        sizes = {"max_batch": max_batch, "step_tokens": step_tokens}
-        if max_model_len is not None:
-            sizes["max_model_len"] = max_model_len
-        for name, value in sizes.items():
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**31:
-                raise RequestError(f"{name} must be a whole number from 1 to {2**31 - 1}, not {shown(value)}")
-        # Unknown names and modes are refused before any download.
-        self.backend = backend = choose_backend(backend, weights, threads)
-        self.checkpoint = _open(model, revision, offline)
-        config = self.checkpoint.config.text
-        require_runnable(config)  # before the memory is weighed: no machine would be large enough
-        self.tokenizer = Tokenizer.from_folder(self.checkpoint.path)
-        self.memory = plan(
-            config,
-            backend=backend,
-            weights=weights,
-            context=max_model_len,
-            sequences=max_batch,
-            stored_bf16=self.checkpoint.stored_in_bfloat16,
-            step_tokens=step_tokens,
-        )
-        self.max_model_len = self.memory.context
-        self.vocabulary = Vocabulary.of(self.tokenizer, self.checkpoint)
-        ops = open_backend(
-            backend,
-            weights=self.memory.weights,
-            threads=threads,
-            pack=PackSource(self.checkpoint.fingerprint, self.checkpoint.name) if backend == "cpu" else None,
-        )
-        try:
-            self._scheduler = Scheduler(
-                TextModel(config, self.checkpoint.tensors, ops),
-                slots=max_batch,
-                pages=self.memory.pages,
-                page=PAGE,
-                live_vocab=self.vocabulary.live,
-                step_tokens=step_tokens,
-            )
-        except MemoryError:
-            raise OutOfMemoryError(
-                "the system refused the memory for the model: try weights='bf16', a shorter max_model_len "
-                "or a smaller model"
-            ) from None
-
-    @property
-    def config(self) -> ModelConfig:
-        """The checkpoint's configuration."""
-        return self.checkpoint.config
-
-    @cached_property
-    def template(self) -> ChatTemplate:
-        """The checkpoint's chat template; TemplateError if it has none."""
-        return ChatTemplate.from_folder(self.checkpoint.path)
-
-    @cached_property
-    def default_params(self) -> SamplingParams:
-        """What a request inherits where it says nothing: generation_config.json, else greedy."""
-        return params_like_transformers(self.checkpoint)
-
-    def check_params(self, params: SamplingParams) -> None:
-        """Raise RequestError if `params` cannot be used with this model; `generate` and `chat` do so too."""
-        check_ids(params.with_defaults(self.default_params), self.vocabulary)
-
-    @property
-    def idle(self) -> bool:
-        """Whether no request is under way and all state is free."""
-        return self._scheduler.idle
-
     @overload
     def generate(
-        self, prompts: Prompt, params: Params = None, *, stream: Literal[False] = False
+        self,
+        prompts: Prompt,
+        params: Params = None,
+        *,
+        stream: Literal[False] = False,
+        options: RequestOptions | None = None,
+        progress: bool = False,
     ) -> Reply: ...
     @overload
     def generate(
-        self, prompts: Prompts, params: Params = None, *, stream: Literal[False] = False
+        self,
+        prompts: Prompts,
+        params: Params = None,
+        *,
+        stream: Literal[False] = False,
+        options: RequestOptions | None = None,
+        progress: bool = False,
     ) -> list[Reply]: ...
     @overload
     def generate(
-        self, prompts: Prompt | Prompts, params: Params = None, *, stream: Literal[True]
+        self,
+        prompts: Prompt | Prompts,
+        params: Params = None,
+        *,
+        stream: Literal[True],
+        options: RequestOptions | None = None,
     ) -> Iterator[ReplyChunk]: ...
 
     def generate(
-        self, prompts: Prompt | Prompts, params: Params = None, *, stream: bool = False
+        self,
+        prompts: Prompt | Prompts,
+        params: Params = None,
+        *,
+        stream: bool = False,
+        options: RequestOptions | None = None,
+        progress: bool = False,
     ) -> Reply | list[Reply] | Iterator[ReplyChunk]:
         """Continue one prompt or several; several share batches, and a reply does not depend on the others.
 
@@ -161,20 +90,25 @@ class LLM:
             prompts: a text, a list of token ids, or a list of these.
             params: for all, or one for each prompt. None: `default_params`.
             stream: return an iterator of chunks instead; closing it ends the requests.
+            options: priority, time limit and the salt of the prefix cache. No effect on the results.
+            progress: show a progress bar on the standard error.
 
         Returns:
             A Reply for one prompt, a list in the prompts' order for several.
 
         Raises:
             RequestError: an empty prompt, one longer than the context, or options out of range: at once, and
-                before anything is computed. Also NumericalError while computing.
+                before anything is computed.
+            QueueFullError: more wait than `max_waiting`; of a stream, when it is first read.
+            NumericalError, DeadlineError: while computing.
         """
-        single, texts = split_prompts(prompts)
-        ids = [self.tokenizer.encode(p) if isinstance(p, str) else p for p in texts]
-        generations = self._build(ids, match_params(params, len(ids)), [PlainReader] * len(ids))
+        if stream and progress:
+            raise RequestError("a stream has no progress bar: leave progress out, or stream")
+        single, generations = self.of_prompts(prompts, params, options)
         if stream:
             return stream_chunks(self._scheduler, generations, self.tokenizer)
-        replies = collect(self._scheduler, generations, self.tokenizer)
+        with progress_bar(len(generations), shown=progress) as on_reply:
+            replies = collect(self._scheduler, generations, self.tokenizer, on_reply)
         return replies[0] if single else replies
 
     @overload
@@ -188,6 +122,7 @@ class LLM:
         enable_thinking: bool | None = None,
         continue_final_message: bool | str = False,
         stream: Literal[False] = False,
+        options: RequestOptions | None = None,
         sanitize: bool = False,
         **template_kwargs: Any,
     ) -> Reply: ...
@@ -202,6 +137,7 @@ class LLM:
         enable_thinking: bool | None = None,
         continue_final_message: bool | str = False,
         stream: Literal[True],
+        options: RequestOptions | None = None,
         sanitize: bool = False,
         **template_kwargs: Any,
     ) -> Iterator[ReplyChunk]: ...
@@ -216,6 +152,7 @@ class LLM:
         enable_thinking: bool | None = None,
         continue_final_message: bool | str = False,
         stream: bool = False,
+        options: RequestOptions | None = None,
         sanitize: bool = False,
         **template_kwargs: Any,
     ) -> Reply | Iterator[ReplyChunk]:
@@ -229,6 +166,7 @@ class LLM:
             enable_thinking: let the model think first or not; None: as its template does by default.
             continue_final_message: go on with the last message instead of opening a new one.
             stream: return an iterator of chunks, with typed deltas; closing it ends the request.
+            options: as in `generate`.
             sanitize: control tokens such as `<|im_end|>` inside the messages are read as plain text.
             **template_kwargs: the template's other switches.
 
@@ -236,41 +174,17 @@ class LLM:
             RequestError: as `generate`; an image or video; a prompt that holds vision tokens.
             TemplateError: what the template refuses, in its words.
         """
-        prompt = prepare_chat(
-            self.template,
-            self.tokenizer,
+        generations = self.of_conversation(
             messages,
+            params,
             tools=tools,
             documents=documents,
             enable_thinking=enable_thinking,
             continue_final_message=continue_final_message,
+            options=options,
             sanitize=sanitize,
             template_kwargs=template_kwargs,
         )
-        generations = self._build([prompt.ids], match_params(params, 1), [prompt.reader])
         if stream:
             return stream_chunks(self._scheduler, generations, self.tokenizer)
         return collect(self._scheduler, generations, self.tokenizer)[0]
-
-    def _build(
-        self,
-        prompts: list[list[int]],
-        params: list[SamplingParams],
-        readers: Sequence[Callable[[], Reader]],
-    ) -> list[Generation]:
-        return build_generations(
-            prompts,
-            [p.with_defaults(self.default_params) for p in params],
-            readers,
-            tokenizer=self.tokenizer,
-            vocabulary=self.vocabulary,
-            context=self.max_model_len,
-        )
-
-
-def _open(model: str | Path | Checkpoint, revision: str | None, offline: bool | None) -> Checkpoint:
-    if not isinstance(model, Checkpoint):
-        return load_checkpoint(model, revision=revision, offline=offline)
-    if revision is not None or offline is not None:
-        raise RequestError("revision and offline do nothing to a checkpoint that is open: leave them out")
-    return model

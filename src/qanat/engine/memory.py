@@ -5,18 +5,18 @@ The recurrent state is float32 everywhere; weights, keys and values take what th
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
 
 from qanat.backends import storage
 from qanat.checkpoint import sizes
 from qanat.checkpoint.config import ModelConfig, TextConfig
+from qanat.engine.free_memory import available_bytes
 from qanat.errors import OutOfMemoryError, RequestError
 
 __all__ = [
     "DEFAULT_CONTEXT",
     "PAGE",
+    "PROMPT_ROWS",
     "STEP_TOKENS",
     "MemoryEstimate",
     "MemoryPlan",
@@ -38,8 +38,13 @@ LARGE_WEIGHTS = 1 << 30
 """Bytes of float32 weights beyond which the reference's "auto" leaves bfloat16 as it is."""
 WORTH_INT8 = 1 << 27
 """Bytes of bfloat16 weights up to which the CPU's "auto" keeps bfloat16: they fit the caches or nearly so."""
+LEAST_SNAPSHOTS = 8
+"""Snapshots of prefixes that are kept where memory allows, however few sequences run."""
 STEP_TOKENS = 256
 """The most tokens of one step: prompts are read in chunks of at most this many."""
+
+PROMPT_ROWS = 64
+"""The most rows of logits that log probabilities of prompts take in one step: each is a vocabulary long."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ class MemoryEstimate:
 
     weights: int
     state: int
-    """Recurrent matrices and conv windows of all sequences."""
+    """Recurrent matrices and conv windows of all sequences and snapshots."""
     keys_values: int
     """Keys and values of all sequences at full length."""
     working: int
@@ -70,6 +75,8 @@ class MemoryPlan:
     """The longest prompt plus reply, in tokens."""
     pages: int
     """Pages of keys and values in the pool."""
+    snapshots: int
+    """The most prefixes whose state is kept for later requests."""
     estimate: MemoryEstimate
 
 
@@ -88,7 +95,8 @@ def estimate(
     width = max(config.hidden_size, 2 * (config.intermediate_size or config.hidden_size), config.conv_dim)
     # Turning the embedding into float32 holds a second copy for a moment; bfloat16 is mapped, not copied.
     loading = 4 * config.vocab_size * config.hidden_size if weights == "f32" else 0
-    step = 4 * 4 * step_tokens * width + 4 * 8 * sequences * config.vocab_size
+    logits = 8 * sequences + min(PROMPT_ROWS, step_tokens)
+    step = 4 * 4 * step_tokens * width + 4 * logits * config.vocab_size
     return MemoryEstimate(
         weights=round(size.weight * config.num_parameters),
         state=sequences * (sizes.recurrent_state_bytes(config) + sizes.conv_state_bytes(config, 4)),
@@ -109,15 +117,6 @@ def _auto_modes(config: TextConfig, stored_bf16: bool, backend: str) -> list[str
     if not stored_bf16:
         return ["f32"]
     return ["bf16"] if 4 * config.num_parameters > LARGE_WEIGHTS else ["f32", "bf16"]
-
-
-def available_bytes() -> int:
-    """Memory that this process can still take: the system's, and what its control group leaves.
-
-    Where the system does not say what is free, all of the installed memory; where it says nothing, no limit.
-    """
-    limits = [_meminfo(), _cgroup2(), _cgroup1()]
-    return min((limit for limit in limits if limit is not None), default=_installed())
 
 
 def check(
@@ -149,6 +148,8 @@ def plan(
     sequences: int = 8,
     stored_bf16: bool = True,
     step_tokens: int = STEP_TOKENS,
+    snapshots: int | None = None,
+    limit: int | None = None,
     available: int | None = None,
 ) -> MemoryPlan:
     """Choose weights mode, context and page pool such that they fit.
@@ -162,6 +163,9 @@ def plan(
         sequences: the most sequences at once. Fewer run when the pool is short, never none.
         step_tokens: the most tokens of one step.
         stored_bf16: whether the checkpoint's weights are bfloat16 already.
+        snapshots: the most snapshots of prefixes; None: what memory is left for, at most four for each
+            sequence (and eight in all, if that is more).
+        limit: the most bytes to take; None: SHARE of what is available.
         available: bytes; None: what `available_bytes` says.
 
     Raises:
@@ -172,6 +176,7 @@ def plan(
     if context is not None and not 1 <= context <= most:
         raise RequestError(f"max_model_len must be from 1 to {most}, the model's own limit, not {context}")
     free = available_bytes() if available is None else available
+    usable = int(SHARE * free) if limit is None else min(limit, int(SHARE * free))
     least = context or min(most, LEAST_CONTEXT)
     modes = [weights]
     if weights == "auto":
@@ -179,15 +184,27 @@ def plan(
     for mode in modes:
         needed = estimate(config, mode, 0, sequences, backend=backend, step_tokens=step_tokens)
         per_token = max(1, sizes.kv_bytes_per_token(config, storage(backend, mode).key_value))
-        fits = int(SHARE * free - needed.total) // per_token
+        slot = needed.state // sequences
+        kept = slot * (snapshots or 0)
+        fits = (usable - needed.total - kept) // per_token
         if fits < _round_up(least):
             continue
         chosen = context or min(most, DEFAULT_CONTEXT, fits // PAGE * PAGE)
         pages = min(fits // PAGE, sequences * _round_up(chosen) // PAGE)
-        held = MemoryEstimate(needed.weights, needed.state, pages * PAGE * per_token, needed.working)
-        return MemoryPlan(mode, chosen, pages, held)
-    least_held = MemoryEstimate(needed.weights, needed.state, _round_up(least) * per_token, needed.working)
-    raise _too_much(least_held, free, modes[-1], least, sequences, backend)
+        count = snapshots
+        if count is None:  # of what is left, and of a quarter of the pages beyond one context
+            left, page = (fits - pages * PAGE) * per_token, PAGE * per_token
+            count = min(
+                max(LEAST_SNAPSHOTS, 4 * sequences),
+                (left + (pages - _round_up(chosen) // PAGE) // 4 * page) // max(1, slot),
+            )
+            pages -= max(0, -(-(count * slot - left) // page))
+            kept = count * slot
+        held = MemoryEstimate(needed.weights, needed.state + kept, pages * PAGE * per_token, needed.working)
+        return MemoryPlan(mode, chosen, pages, count, held)
+    state, cache = needed.state + kept, _round_up(least) * per_token
+    least_held = MemoryEstimate(needed.weights, state, cache, needed.working)
+    raise _too_much(least_held, free, modes[-1], least, sequences, backend, limit, snapshots)
 
 
 def _round_up(tokens: int) -> int:
@@ -195,9 +212,20 @@ def _round_up(tokens: int) -> int:
 
 
 def _too_much(
-    needed: MemoryEstimate, free: int, weights: str, context: int, sequences: int, backend: str = "reference"
+    needed: MemoryEstimate,
+    free: int,
+    weights: str,
+    context: int,
+    sequences: int,
+    backend: str = "reference",
+    limit: int | None = None,
+    snapshots: int | None = None,
 ) -> OutOfMemoryError:
     helps = ["a smaller model"]
+    if snapshots:
+        helps.insert(0, f"fewer than {snapshots} snapshots")
+    if limit is not None and limit < SHARE * free:
+        helps.insert(0, "a higher limit (memory)")
     if context > LEAST_CONTEXT:
         helps.insert(0, f"a context shorter than {context} tokens (max_model_len)")
     if sequences > 1:
@@ -207,62 +235,11 @@ def _too_much(
     return OutOfMemoryError(
         f"the model needs about {_gib(needed.total)} ({weights} weights {_gib(needed.weights)}, state and a "
         f"context of {context} tokens {_gib(needed.state + needed.keys_values)}, working memory "
-        f"{_gib(needed.working)}), but {_gib(free)} are free, a tenth of which is kept back; "
+        f"{_gib(needed.working)}), but {_gib(free)} are free, a tenth of which is kept back"
+        f"{'' if limit is None else f', and the limit is {_gib(limit)}'}; "
         f"try {', or '.join(helps)}, or end other programs"
     )
 
 
 def _gib(size: int) -> str:
     return f"{size / 2**30:.2f} GiB"
-
-
-def _installed() -> int:
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return 1 << 62
-
-
-def _meminfo() -> int | None:
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
-    return None
-
-
-def _cgroup2(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int | None:
-    """What the tightest of this process's control groups (version 2) leaves, caches counted as free."""
-    try:
-        relative = next(line[3:] for line in own.read_text().splitlines() if line.startswith("0::"))
-    except (OSError, StopIteration):
-        return None
-    folder = root / relative.lstrip("/")
-    left = [
-        _left(at / "memory.max", at / "memory.current", at / "memory.stat", "inactive_file")
-        for at in (folder, *folder.parents)
-        if at == root or root in at.parents
-    ]
-    known = [limit for limit in left if limit is not None]
-    return min(known) if known else None
-
-
-def _cgroup1(root: Path = Path("/sys/fs/cgroup/memory")) -> int | None:
-    return _left(
-        root / "memory.limit_in_bytes",
-        root / "memory.usage_in_bytes",
-        root / "memory.stat",
-        "total_inactive_file",
-    )
-
-
-def _left(limit: Path, usage: Path, stat: Path, cache: str) -> int | None:
-    try:
-        most = int(limit.read_text())  # "max" is no number: no limit
-        used = int(usage.read_text())
-        counts = dict(line.split() for line in stat.read_text().splitlines())
-        return max(0, most - used + int(counts.get(cache, 0)))
-    except (OSError, ValueError):
-        return None

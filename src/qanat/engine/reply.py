@@ -19,6 +19,8 @@ class Usage:
     """All generated tokens, the end token included."""
     reasoning_tokens: int = 0
     """Those of a thought that the prompt had opened, `</think>` included."""
+    cached_tokens: int = 0
+    """Those of the prompt whose state was there already, from an earlier request."""
 
     @property
     def total_tokens(self) -> int:
@@ -40,10 +42,10 @@ class Alternative:
 
 @dataclass(frozen=True)
 class TokenLogprob(Alternative):
-    """A generated token, and the most likely ones in its place (docs/numerics.md, "Sampling")."""
+    """A token of reply or prompt, and the most likely ones in its place (docs/numerics.md, "Sampling")."""
 
     top: tuple[Alternative, ...] = ()
-    """The most likely first. The generated token need not be among them."""
+    """The most likely first. The token itself need not be among them."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ class Reply:
     """One entry for each of token_ids, if they were asked for."""
     seed: int
     """The seed that was used: with it the same request gives the same tokens."""
+    prompt_logprobs: tuple[TokenLogprob | None, ...] | None = None
+    """One entry for each token of the prompt, if they were asked for; None for the first."""
     choice_index: int = 0
     alternatives: tuple[Reply, ...] = ()
     """With n > 1: the other n - 1 replies to the same prompt."""

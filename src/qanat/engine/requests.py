@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,16 +13,20 @@ import numpy as np
 from qanat.checkpoint import Checkpoint
 from qanat.engine import sequence
 from qanat.engine.generation import Generation
+from qanat.engine.marks import snapshot_marks
 from qanat.engine.readers import Reader
+from qanat.engine.request_options import RequestOptions
 from qanat.engine.sampling_params import SamplingParams, shown
 from qanat.engine.stop_strings import StopStrings
 from qanat.engine.text_output import TextOutput
-from qanat.errors import RequestError
+from qanat.errors import ContextLengthError, RequestError
 from qanat.text import Tokenizer
 
 __all__ = ["Vocabulary", "build_generations", "check_ids", "match_params", "split_prompts"]
 
 _END_TOKENS = ("<|im_end|>", "<|endoftext|>")
+_TURN_TOKEN = "<|im_start|>"
+_TURN = _TURN_TOKEN + "assistant\n"
 _VISION_TOKENS = ("<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>")
 
 
@@ -37,6 +42,8 @@ class Vocabulary:
     """The model's own end tokens: the union of all places that name one."""
     vision_ids: frozenset[int]
     """Placeholders that mean nothing without a vision tower."""
+    turn_ids: tuple[int, ...]
+    """What opens an assistant's turn: `<|im_start|>assistant\n`; empty if there is no such token."""
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, checkpoint: Checkpoint) -> Vocabulary:
@@ -51,6 +58,7 @@ class Vocabulary:
             live,
             frozenset(i for i in end_ids if i < live),
             frozenset(i for i in vision if i is not None),
+            () if tokenizer.token_id(_TURN_TOKEN) is None else tuple(tokenizer.encode(_TURN)),
         )
 
 
@@ -108,19 +116,24 @@ def build_generations(
     tokenizer: Tokenizer,
     vocabulary: Vocabulary,
     context: int,
+    options: RequestOptions | None = None,
 ) -> list[Generation]:
-    """The sequences of all prompts, `n` for each, in order.
+    """The sequences of all prompts, `n` for each, in order. The time that they have begins now.
 
     Raises:
         RequestError: a prompt is empty, too long, or holds ids that cannot be; or an option names such ids.
     """
+    options = options or RequestOptions()
     generations = []
+    deadline = None if options.timeout is None else time.monotonic() + options.timeout
     for index, (ids, p, reader) in enumerate(zip(prompts, params, readers, strict=True)):
         _check_prompt(ids, "the prompt" if len(prompts) == 1 else f"prompt {index}", vocabulary, context)
         check_ids(p, vocabulary)
         stops, stop_ids = _split_stops(p, tokenizer)
         seed = p.seed if p.seed is not None else secrets.randbits(63) if p.temperature else 0
         left = context - len(ids)
+        marks = snapshot_marks(ids, vocabulary.turn_ids, choices=p.n)
+        leader = None
         for choice in range(p.n):
             text = TextOutput(
                 tokenizer.stream(skip_special_tokens=p.skip_special_tokens),
@@ -135,7 +148,13 @@ def build_generations(
                 end_ids=frozenset() if p.ignore_eos else vocabulary.end_ids,
                 stop_ids=stop_ids,
                 text=text,
+                marks=marks,
+                priority=options.priority,
+                salt=options.cache_salt,
+                leader=leader,
+                deadline=deadline,
             )
+            leader = leader or item
             generations.append(Generation(item, reader(), index))
     return generations
 
@@ -144,7 +163,7 @@ def _check_prompt(ids: list[int], name: str, vocabulary: Vocabulary, context: in
     if not ids:
         raise RequestError(f"{name} is empty: give at least one token")
     if len(ids) >= context:
-        raise RequestError(
+        raise ContextLengthError(
             f"{name} has {len(ids)} tokens, which leaves no room for a reply in the context of {context}: "
             "shorten it, or raise max_model_len"
         )

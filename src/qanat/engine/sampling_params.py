@@ -71,6 +71,8 @@ class SamplingParams:
     """No stop token is chosen and no stop text is looked for before so many tokens."""
     logprobs: int | None = None
     """Report each token's log probability and this many alternatives (0 to 20), from the raw logits."""
+    prompt_logprobs: int | None = None
+    """The same for each token of the prompt but the first, which nothing comes before."""
     n: int = 1
     """How many replies to the same prompt."""
     skip_special_tokens: bool = True
@@ -90,6 +92,7 @@ class SamplingParams:
         _integer(self, "max_tokens", 1, _MOST)
         _integer(self, "min_tokens", 0, _MOST)
         _integer(self, "logprobs", 0, MAX_LOGPROBS)
+        _integer(self, "prompt_logprobs", 0, MAX_LOGPROBS)
         _integer(self, "n", 1, 1024)
         for name in ("include_stop", "ignore_eos", "skip_special_tokens"):
             if not isinstance(getattr(self, name), bool):

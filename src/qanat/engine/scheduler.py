@@ -1,12 +1,17 @@
 """Continuous batching: requests join and leave the batch between steps, in whatever order they come.
 
-A waiting sequence is admitted, first come first served, when a slot is free and the pages that it can need
-at most are not promised to others; it then runs to its end. Several threads may wait for results: one of
-them computes the next step for all, the others sleep until it is done.
+Waiting sequences are admitted in the order of their rank (priority, then arrival) as slots and pages allow;
+nobody is let past. When pages run out, snapshots go first, then the running sequence of the lowest rank: it
+waits again and computes again what it had computed, with the same result. The first in rank fits alone, so
+something always goes on. Several threads may wait for results: one of them computes the next step for all,
+the others sleep until it is done.
 """
 
 from __future__ import annotations
 
+import heapq
+import time
+from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterable
 from threading import Condition
@@ -15,11 +20,13 @@ from typing import Any, Protocol
 from qanat.engine.batch_builder import Work, build_batch, share_tokens
 from qanat.engine.interrupts import interrupts_deferred
 from qanat.engine.memory import STEP_TOKENS
-from qanat.engine.pools import PagePool, SlotPool
 from qanat.engine.sequence import Sequence
-from qanat.errors import RequestError
+from qanat.engine.state_memory import StateMemory
+from qanat.engine.stats import EngineStats, StepLog, StepRecord
+from qanat.errors import DeadlineError, QanatError, QueueFullError, RequestError
 from qanat.model.batch import Batch
 from qanat.model.ops import HeadOutput, Ops
+from qanat.model.sampling import Choice, SamplingRow
 
 __all__ = ["ForwardModel", "Scheduler"]
 
@@ -42,9 +49,12 @@ class Scheduler:
     Args:
         model: computes a step.
         slots: the most sequences at once.
+        snapshots: the most snapshots of prefixes; 0 keeps none.
         pages, page: the pool of keys and values: how many pages, of how many tokens.
         live_vocab: ids from here on are dead rows, never chosen.
         step_tokens: the most tokens of one step; never fewer than `slots`.
+        max_waiting: the most sequences in the queue; None: any number.
+        debug: check after each step that no slot or page is lost or has a wrong owner.
     """
 
     def __init__(
@@ -55,23 +65,36 @@ class Scheduler:
         pages: int,
         page: int,
         live_vocab: int,
+        snapshots: int = 0,
         step_tokens: int = STEP_TOKENS,
+        max_waiting: int | None = None,
+        debug: bool = False,
     ) -> None:
         self._model = model
         self._live_vocab = live_vocab
+        self._slots = slots
         self._budget = max(step_tokens, slots)
-        self.slots = SlotPool(slots)
-        self.pages = PagePool(pages, page)
-        self._state = model.new_state(slots, pages, page)
-        self._waiting: deque[Sequence] = deque()
-        self._running: list[Sequence] = []
-        self._cancelled: deque[Sequence] = deque()
+        self._most_waiting = max_waiting
+        self._debug = debug
+        self._state = model.new_state(slots + snapshots, pages, page)
+        self.memory = StateMemory(
+            running=slots, snapshots=snapshots, pages=pages, page=page, copy_pages=self._copy_pages
+        )
+        self._waiting: list[Sequence] = []  # by rank
+        self._running: list[Sequence] = []  # by rank
+        self._ended: deque[Sequence] = deque()  # by `cancel`, not released yet
+        self._deadlines: list[tuple[float, int, Sequence]] = []  # a heap
+        self._arrivals = 0
+        self._log = StepLog()
         self._changed = Condition()  # guards `_stepping` and the queue; notified after every step
         self._stepping = False
 
+    def _copy_pages(self, sources: Iterable[int], targets: Iterable[int]) -> None:
+        self._model.ops.copy_pages(self._state, list(sources), list(targets))
+
     @property
     def idle(self) -> bool:
-        """Whether no sequence waits or runs, and every slot and page is free."""
+        """Whether no sequence waits or runs, and every slot and page is free or a snapshot's."""
         with self._changed:
             if self._stepping or self._waiting or self._running:
                 return False
@@ -79,20 +102,37 @@ class Scheduler:
             return True
 
     def submit(self, sequences: Iterable[Sequence]) -> None:
-        """Queue sequences.
+        """Queue sequences: all or none.
 
         Raises:
             RequestError: one could never run, because its tokens exceed the whole page pool.
+            QueueFullError: the queue has no room for them.
         """
         sequences = list(sequences)
+        pool = self.memory.pages
         for s in sequences:
-            if self.pages.pages_for(s.total) > self.pages.count:
+            if pool.pages_for(s.total) > pool.count:
                 raise RequestError(
                     f"prompt and reply may take {s.total} tokens, but the state holds "
-                    f"{self.pages.count * self.pages.page}; lower max_tokens or raise max_model_len"
+                    f"{pool.count * pool.page}; lower max_tokens or raise max_model_len"
                 )
         with self._changed:
-            self._waiting.extend(sequences)
+            most = self._most_waiting
+            if most is not None and len(self._waiting) + len(sequences) > most + max(0, self._vacant):
+                raise QueueFullError(
+                    f"{len(self._waiting)} sequences wait already, of at most {most}: try again later"
+                )
+            for s in sequences:
+                self._arrivals += 1
+                s.arrival = self._arrivals
+                insort(self._waiting, s, key=_rank)
+                if s.deadline is not None:
+                    heapq.heappush(self._deadlines, (s.deadline, s.arrival, s))
+
+    @property
+    def _vacant(self) -> int:
+        """How many more could run at once, were there memory."""
+        return self._slots - len(self._running)
 
     def advance(self, ready: Callable[[], bool]) -> None:
         """Step until `ready()` is true; return at once if it is."""
@@ -115,36 +155,65 @@ class Scheduler:
         finally:
             with self._changed:
                 self._stepping = False
-                self._release_cancelled()
+                self._release_ended()
                 self._changed.notify_all()
 
-    def cancel(self, sequences: Iterable[Sequence]) -> None:
-        """End sequences that have not ended; what they own is free when no step is under way any more.
+    def cancel(self, sequences: Iterable[Sequence], error: BaseException | None = None) -> None:
+        """End sequences that have not ended, with an error if one is given; what they own is free when no
+        step is under way any more.
 
         Safe to call from any thread, and from a generator's finaliser in the middle of a step.
         """
         with interrupts_deferred():
             for s in sequences:
                 if not s.done:
-                    s.cancelled = True
-                    self._cancelled.append(s)
+                    s.error, s.cancelled = error, error is None
+                    self._ended.append(s)
             with self._changed:
                 if not self._stepping:
-                    self._release_cancelled()
+                    self._release_ended()
 
     def check_integrity(self) -> None:
-        """Assert, between two steps, that each slot and page is free or owned by one running sequence."""
+        """Assert, between two steps, that each slot and page is free or owned by those who say so."""
         with self._changed:
             while self._stepping:
                 self._changed.wait()
-            slots = [s.slot for s in self._running]
-            pages = [p for s in self._running for p in s.pages]
-            assert len(set(slots)) == len(slots), "two sequences share a slot"
-            assert len(set(pages)) == len(pages), "two sequences share a page"
-            assert len(slots) + self.slots.free == self.slots.count, "a slot is lost"
-            assert len(pages) + self.pages.free == self.pages.count, "a page is lost"
-            promised = sum(s.reserved for s in self._running)
-            assert self.pages.available == self.pages.free - promised >= 0
+            self._check()
+
+    def _check(self) -> None:
+        self.memory.check_integrity(self._running)
+        assert len(self._running) <= self._slots
+        for queue in (self._running, self._waiting):
+            assert queue == sorted(queue, key=_rank), "a queue is out of order"
+        assert all(s.slot is None and not s.pages and not s.computed for s in self._waiting)
+
+    def stats(self) -> EngineStats:
+        """What was done since the start, and what there is now."""
+        log, memory = self._log, self.memory
+        return EngineStats(
+            steps=log.steps,
+            prompt_tokens=log.prompt_tokens,
+            cached_tokens=log.cached_tokens,
+            output_tokens=log.output_tokens,
+            scheduling=log.scheduling,
+            computing=log.computing,
+            sampling=log.sampling,
+            writing=log.writing,
+            finished=log.finished,
+            failed=log.failed,
+            cancelled=log.cancelled,
+            expired=log.expired,
+            preemptions=log.preemptions,
+            running=len(self._running),
+            waiting=len(self._waiting),
+            snapshots=len(memory.cache),
+            free_pages=memory.pages.free,
+            pages=memory.pages.count,
+        )
+
+    def records(self) -> list[StepRecord]:
+        """The latest steps, the oldest first."""
+        return list(self._log.records)
 
     # -- inside a step -------------------------------------------------------------------------------
 
@@ -152,15 +221,17 @@ class Scheduler:
         """Admit, compute one batch, append the chosen tokens. A failure ends the sequences it touched: their
         owners find it in `error`; only an interrupt also ends the thread that was computing.
         """
-        self._release_cancelled()
+        begin = time.perf_counter()
+        self._release_ended()
+        self._expire()
         self._admit()
-        work = share_tokens(self._running, self._budget)
+        work = self._plan()
         if not work:
             assert not self._running, "a running sequence has nothing to compute"
             assert not self._waiting, "a sequence waits although nothing runs"
             return
         try:
-            self._compute(work)
+            self._compute(work, begin)
         except Exception as error:
             for w in work:
                 w.sequence.error = error
@@ -172,43 +243,112 @@ class Scheduler:
             for w in work:
                 if w.sequence.done:
                     self._release(w.sequence)
+        if self._debug:
+            self._check()
 
-    def _compute(self, work: list[Work]) -> None:
-        batch = build_batch(work, self.pages)
+    def _compute(self, work: list[Work], begin: float) -> None:
+        batch = build_batch(work)
+        laid_out = time.perf_counter()
         out = self._model.forward(batch, self._state)
-        choosing = [w.sequence for w in work if w.chooses]
+        computed = time.perf_counter()
+        rows = [row for w in work for row in w.sampling_rows()]  # before `computed` moves
         for w in work:
             w.sequence.computed += w.count
-        if not choosing:
-            return
-        rows = [s.sampling_row() for s in choosing]
-        choices = self._model.ops.sample(out.logits, rows, self._live_vocab)
-        for s, choice in zip(choosing, choices, strict=True):
-            s.accept(choice)
+            self.memory.computed(w.sequence)
+        looked_up = time.perf_counter()
+        choices = self._choose(out.logits, rows) if rows else []
+        sampled = time.perf_counter()
+        decoded = sum(w.count == 1 and w.sequence.output_len > 0 for w in work)
+        each = iter(choices)
+        for w in work:
+            w.take(each)
+        written = time.perf_counter()
+        self._log.add(
+            StepRecord(
+                running=len(self._running),
+                waiting=len(self._waiting),
+                prompt_tokens=len(batch.tokens) - decoded,
+                decoded=decoded,
+                chosen=sum(w.chooses and w.sequence.error is None for w in work),
+                scheduling=laid_out - begin + looked_up - computed,
+                computing=computed - laid_out,
+                sampling=sampled - looked_up,
+                writing=written - sampled,
+            )
+        )
+
+    def _choose(self, logits: Any, rows: list[SamplingRow]) -> list[Choice | QanatError]:
+        """A token for each row, or why there is none: that ends nobody else's reply."""
+        try:
+            return list(self._model.ops.sample(logits, rows, self._live_vocab))
+        except QanatError as error:
+            if len(rows) == 1:
+                return [error]
+        return [choice for i, row in enumerate(rows) for choice in self._choose(logits[i : i + 1], [row])]
 
     def _admit(self) -> None:
         with self._changed:  # other threads submit meanwhile
-            while self._waiting and self.slots.free:
-                s = self._waiting[0]
-                need = self.pages.pages_for(s.total)
-                if not self.pages.reserve(need):
+            while (s := next((s for s in self._waiting if not s.waits_for_leader), None)) is not None:
+                if self._vacant and self.memory.admit(s, spare=len(self._running)):
+                    self._waiting.remove(s)
+                    insort(self._running, s, key=_rank)
+                    self._log.cached_tokens += s.computed
+                elif self._running and self._running[-1].priority < s.priority:
+                    self._preempt(self._running[-1])
+                else:
                     return
-                self._waiting.popleft()
-                s.slot, s.reserved = self.slots.take(), need
-                self._running.append(s)
 
-    def _release_cancelled(self) -> None:
-        while self._cancelled:
-            self._release(self._cancelled.popleft())
+    def _plan(self) -> list[Work]:
+        """Who computes how many tokens; all of them have the pages for it."""
+        work = share_tokens(self._running, self._budget)
+        for w in work:  # by rank: who has to leave comes later in this list
+            s = w.sequence
+            while s.slot is not None and not self.memory.grow(s, s.computed + w.count):
+                with self._changed:
+                    self._preempt(self._running[-1])
+        return [w for w in work if w.sequence.slot is not None]
+
+    def _preempt(self, s: Sequence) -> None:
+        """Back into the queue, without any state."""
+        self._running.remove(s)
+        self.memory.release(s, keep=False)
+        insort(self._waiting, s, key=_rank)
+        self._log.preemptions += 1
+
+    def _expire(self) -> None:
+        now = time.monotonic()
+        with self._changed:
+            while self._deadlines and (self._deadlines[0][2].done or self._deadlines[0][0] <= now):
+                s = heapq.heappop(self._deadlines)[2]
+                if not s.done:
+                    s.error = DeadlineError(
+                        f"the request had not ended when its time was up ({s.output_len} tokens were written)"
+                    )
+                    self._release(s)
+
+    def _release_ended(self) -> None:
+        while self._ended:
+            self._release(self._ended.popleft())
 
     def _release(self, s: Sequence) -> None:
         """Take a sequence out, wherever it is, and free what it owns. Harmless when it is out already."""
         with self._changed:
             if s in self._running:
-                assert s.slot is not None
                 self._running.remove(s)
-                self.slots.give_back(s.slot)
-                self.pages.give_back(s.pages, s.reserved)
-                s.slot, s.pages, s.reserved = None, [], 0
+                self.memory.release(s, keep=s.error is None and not s.cancelled)
             elif s in self._waiting:
                 self._waiting.remove(s)
+            else:
+                return
+            if s.cancelled:
+                self._log.cancelled += 1
+            elif isinstance(s.error, DeadlineError):
+                self._log.expired += 1
+            elif s.error is not None:
+                self._log.failed += 1
+            else:
+                self._log.finished += 1
+
+
+def _rank(s: Sequence) -> tuple[int, int]:
+    return s.rank

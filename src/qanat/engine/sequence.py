@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
+from collections.abc import Sequence as Seq
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +14,9 @@ from numpy.typing import NDArray
 from qanat.engine.sampling_params import SamplingParams
 from qanat.engine.text_output import TextOutput
 from qanat.model.sampling import Choice, SamplingRow
+
+if TYPE_CHECKING:
+    from qanat.engine.prefix_cache import Snapshot
 
 __all__ = ["FinishReason", "Piece", "Sequence"]
 
@@ -38,6 +43,11 @@ class Sequence:
         end_ids: the model's own end tokens (empty with ignore_eos).
         stop_ids: the request's.
         text: the decoder.
+        marks: after so many tokens of the prompt a snapshot is taken, ascending.
+        priority: the higher goes first.
+        salt: prefixes are shared only with sequences of the same salt.
+        leader: another reply to the same prompt, which reads it for this one too.
+        deadline: when it must have ended, by time.monotonic().
     """
 
     def __init__(
@@ -51,11 +61,21 @@ class Sequence:
         end_ids: frozenset[int],
         stop_ids: frozenset[int],
         text: TextOutput,
+        marks: Seq[int] = (),
+        priority: int = 0,
+        salt: str = "",
+        leader: Sequence | None = None,
+        deadline: float | None = None,
     ) -> None:
         self.params = params
         self.seed = seed
         self.choice_index = choice_index
         self.limit = limit
+        self.marks = tuple(marks)
+        self.priority = priority
+        self.salt = salt
+        self.leader = leader
+        self.deadline = deadline
         self.prompt_len = len(prompt)
         self._end_ids = end_ids
         self._least = params.min_tokens or 0
@@ -65,19 +85,54 @@ class Sequence:
         self._tokens = np.array(prompt + [0] * 16, np.int32)
         self.length = len(prompt)  # tokens known: prompt and output
         self.computed = 0  # tokens that the state holds
+        self.prompt_choices: list[Choice] = []  # if asked for: of the prompt's tokens from the second on
         self.pieces: deque[Piece] = deque()
         self.finish_reason: FinishReason | None = None
         self.error: BaseException | None = None
+        self.cached: int | None = None  # tokens of the prompt that a snapshot spared
         # The scheduler's:
-        self.slot: int | None = None
-        self.pages: list[int] = []
-        self.reserved = 0
+        self.arrival = 0
         self.cancelled = False
+        # The state memory's:
+        self.slot: int | None = None  # written by the next step
+        self.source: int | None = None  # read by the next step
+        self.resumed_from: Snapshot | None = None  # what `source` belongs to, if not to this sequence
+        self.pages: list[int] = []
 
     @property
     def done(self) -> bool:
         """Whether nothing more will come: finished, failed or cancelled."""
         return self.finish_reason is not None or self.error is not None or self.cancelled
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Its place in the queue: by priority, then by arrival."""
+        return -self.priority, self.arrival
+
+    @property
+    def waits_for_leader(self) -> bool:
+        """Whether another sequence is still reading the prompt for this one."""
+        leader = self.leader
+        if leader is None or leader.done or leader.output_len:
+            return False
+        return leader.computed < leader.prompt_len - 1
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether every token of the prompt has to be computed, whatever snapshots there are."""
+        return self.params.prompt_logprobs is not None and len(self.prompt_choices) < self.prompt_len - 1
+
+    @property
+    def missing(self) -> int:
+        """Known tokens that the state does not hold yet."""
+        return self.length - self.computed
+
+    @property
+    def next_chunk(self) -> int:
+        """The most tokens of one step: a mark is where a step has to end."""
+        after = bisect_right(self.marks, self.computed)
+        stop = self.marks[after] if after < len(self.marks) else self.length
+        return min(stop, self.length) - self.computed
 
     @property
     def total(self) -> int:
@@ -90,6 +145,11 @@ class Sequence:
         return self.length - self.prompt_len
 
     @property
+    def tokens(self) -> NDArray[np.int32]:
+        """The ids of prompt and output."""
+        return self._tokens[: self.length]
+
+    @property
     def output(self) -> NDArray[np.int32]:
         """The generated ids."""
         return self._tokens[self.prompt_len : self.length]
@@ -97,6 +157,29 @@ class Sequence:
     def pending(self, most: int) -> NDArray[np.int32]:
         """The next known tokens that the state does not hold yet, at most so many."""
         return self._tokens[self.computed : min(self.length, self.computed + most)]
+
+    def scored(self, count: int) -> range:
+        """Which of the next `count` tokens, from 0 on, have logits wanted for the prompt's log probabilities.
+
+        A token's logits tell about the token after it. What is known is not asked for again, even if the
+        state has to be computed again.
+        """
+        if self.params.prompt_logprobs is None:
+            return range(0)
+        first = len(self.prompt_choices) - self.computed
+        rows = range(first, min(count, self.prompt_len - 1 - self.computed))
+        assert not rows or first >= 0, "the state went past tokens whose log probabilities are wanted"
+        return rows
+
+    def cut(self, count: int, rows: int) -> int:
+        """How many of the next `count` tokens to compute, if at most `rows` of them may be `scored`."""
+        scored = self.scored(count)
+        return count if len(scored) <= rows else scored.start + rows
+
+    def prompt_row(self, row: int) -> SamplingRow:
+        """What the backend needs to tell about the token after the one that is `row` from here."""
+        following = int(self._tokens[self.computed + row + 1])
+        return SamplingRow(forced=following, logprobs=self.params.prompt_logprobs)
 
     def sampling_row(self) -> SamplingRow:
         """What the backend needs to choose the next token."""

@@ -1,0 +1,230 @@
+"""`Engine`: a checkpoint, a backend and a scheduler, made ready; what `LLM` and `AsyncLLM` have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from qanat.backends import PackSource, choose_backend, open_backend
+from qanat.checkpoint import Checkpoint, ModelConfig, load_checkpoint
+from qanat.engine.chat import Tool, prepare_chat
+from qanat.engine.defaults import params_like_transformers
+from qanat.engine.generation import Generation
+from qanat.engine.memory import PAGE, STEP_TOKENS, plan
+from qanat.engine.readers import PlainReader, Reader
+from qanat.engine.request_options import RequestOptions
+from qanat.engine.requests import Vocabulary, build_generations, check_ids, match_params, split_prompts
+from qanat.engine.sampling_params import SamplingParams, shown
+from qanat.engine.scheduler import Scheduler
+from qanat.engine.stats import EngineStats, StepRecord
+from qanat.errors import OutOfMemoryError, RequestError
+from qanat.model import TextModel, require_runnable
+from qanat.text import ChatTemplate, Tokenizer
+
+__all__ = ["Engine", "Params", "Prompt", "Prompts"]
+
+Prompt = str | list[int]
+Prompts = list[str] | list[list[int]] | list[str | list[int]]
+Params = SamplingParams | Sequence[SamplingParams] | None
+
+
+class Engine:
+    """A model that is ready to run requests.
+
+    Args:
+        model: a folder, "pocket" (the built-in model), a hub id, or what `load_checkpoint` returned.
+        backend: "cpu" (Numba kernels), "reference" (NumPy: slow, readable), or "auto": the
+            fastest one that has the weights mode.
+        weights: "int8" (cpu only: whole numbers with a scale for 32 each), "bf16" (rounded to bfloat16),
+            "f32" (reference only), or "auto": on the CPU int8, unless the model is so small that bfloat16 is
+            as quick; on the reference what loses nothing.
+        threads: how many compute (cpu only); None: the physical cores. No effect on the results.
+        revision, offline: for hub ids, as in `load_checkpoint`.
+        max_model_len: the longest prompt plus reply in tokens; None: the model's limit or 32768, less if the
+            memory is short.
+        max_batch: the most sequences computed at once; more wait.
+        step_tokens: the most tokens of one step; longer prompts are read in chunks. No effect on the results.
+        memory: the most bytes to take, weights included; None: nine tenths of what is free.
+        snapshots: the most prefixes whose state is kept for later requests; None: as memory allows, 0: none.
+            No effect on the results.
+        max_waiting: the most sequences in the queue beyond those that run; None: any number.
+        debug: check after every step that no state is lost or has a wrong owner (slower).
+
+    Raises:
+        CheckpointError, ModelNotFoundError, UnsupportedError, TokenizerError: the model cannot be used.
+        OutOfMemoryError: it does not fit; checked before anything is loaded.
+        RequestError: an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | Checkpoint = "pocket",
+        *,
+        backend: str = "auto",
+        weights: str = "auto",
+        threads: int | None = None,
+        revision: str | None = None,
+        offline: bool | None = None,
+        max_model_len: int | None = None,
+        max_batch: int = 8,
+        step_tokens: int = STEP_TOKENS,
+        memory: int | None = None,
+        snapshots: int | None = None,
+        max_waiting: int | None = None,
+        debug: bool = False,
+    ) -> None:
+        _check_size("max_batch", max_batch)
+        _check_size("step_tokens", step_tokens)
+        if max_model_len is not None:
+            _check_size("max_model_len", max_model_len)
+        if memory is not None:
+            _check_size("memory", memory, most=2**63 - 1)
+        if snapshots is not None:
+            _check_size("snapshots", snapshots, least=0)
+        if max_waiting is not None:
+            _check_size("max_waiting", max_waiting, least=0)
+        # Unknown names and modes are refused before any download.
+        self.backend = backend = choose_backend(backend, weights, threads)
+        self.checkpoint = _open(model, revision, offline)
+        config = self.checkpoint.config.text
+        require_runnable(config)  # before the memory is weighed: no machine would be large enough
+        self.tokenizer = Tokenizer.from_folder(self.checkpoint.path)
+        self.memory = plan(
+            config,
+            backend=backend,
+            weights=weights,
+            context=max_model_len,
+            sequences=max_batch,
+            stored_bf16=self.checkpoint.stored_in_bfloat16,
+            step_tokens=step_tokens,
+            snapshots=snapshots,
+            limit=memory,
+        )
+        self.max_model_len = self.memory.context
+        self.vocabulary = Vocabulary.of(self.tokenizer, self.checkpoint)
+        ops = open_backend(
+            backend,
+            weights=self.memory.weights,
+            threads=threads,
+            pack=PackSource(self.checkpoint.fingerprint, self.checkpoint.name) if backend == "cpu" else None,
+        )
+        try:
+            self._scheduler = Scheduler(
+                TextModel(config, self.checkpoint.tensors, ops),
+                slots=max_batch,
+                pages=self.memory.pages,
+                page=PAGE,
+                live_vocab=self.vocabulary.live,
+                snapshots=self.memory.snapshots,
+                step_tokens=step_tokens,
+                max_waiting=max_waiting,
+                debug=debug,
+            )
+        except MemoryError:
+            raise OutOfMemoryError(
+                "the system refused the memory for the model: try weights='bf16', a shorter max_model_len "
+                "or a smaller model"
+            ) from None
+
+    @property
+    def config(self) -> ModelConfig:
+        """The checkpoint's configuration."""
+        return self.checkpoint.config
+
+    @cached_property
+    def template(self) -> ChatTemplate:
+        """The checkpoint's chat template; TemplateError if it has none."""
+        return ChatTemplate.from_folder(self.checkpoint.path)
+
+    @cached_property
+    def default_params(self) -> SamplingParams:
+        """What a request inherits where it says nothing: generation_config.json, else greedy."""
+        return params_like_transformers(self.checkpoint)
+
+    def check_params(self, params: SamplingParams) -> None:
+        """Raise RequestError if `params` cannot be used with this model; `generate` and `chat` do so too."""
+        check_ids(params.with_defaults(self.default_params), self.vocabulary)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is under way, and all state is free or a snapshot's."""
+        return self._scheduler.idle
+
+    def stats(self) -> EngineStats:
+        """What was computed since the start, how long it took, and what there is now."""
+        return self._scheduler.stats()
+
+    def steps(self) -> list[StepRecord]:
+        """Sizes and times of the latest steps (1,024 at most), the oldest first."""
+        return self._scheduler.records()
+
+    def check_integrity(self) -> None:
+        """Assert that every slot and page of the state is free or has exactly the owners it should have."""
+        self._scheduler.check_integrity()
+
+    def of_prompts(
+        self, prompts: Prompt | Prompts, params: Params, options: RequestOptions | None
+    ) -> tuple[bool, list[Generation]]:
+        """Whether one prompt was given and not a list, and what is to run for `generate`. RequestError."""
+        single, texts = split_prompts(prompts)
+        ids = [self.tokenizer.encode(p) if isinstance(p, str) else p for p in texts]
+        return single, self._build(ids, match_params(params, len(ids)), [PlainReader] * len(ids), options)
+
+    def of_conversation(
+        self,
+        messages: Any,
+        params: SamplingParams | None,
+        *,
+        tools: Sequence[Tool] | None,
+        documents: Sequence[dict[str, Any]] | None,
+        enable_thinking: bool | None,
+        continue_final_message: bool | str,
+        options: RequestOptions | None,
+        sanitize: bool,
+        template_kwargs: dict[str, Any],
+    ) -> list[Generation]:
+        """What is to run for `chat`. RequestError, TemplateError."""
+        prompt = prepare_chat(
+            self.template,
+            self.tokenizer,
+            messages,
+            tools=tools,
+            documents=documents,
+            enable_thinking=enable_thinking,
+            continue_final_message=continue_final_message,
+            sanitize=sanitize,
+            template_kwargs=template_kwargs,
+        )
+        return self._build([prompt.ids], match_params(params, 1), [prompt.reader], options)
+
+    def _build(
+        self,
+        prompts: list[list[int]],
+        params: list[SamplingParams],
+        readers: Sequence[Callable[[], Reader]],
+        options: RequestOptions | None,
+    ) -> list[Generation]:
+        return build_generations(
+            prompts,
+            [p.with_defaults(self.default_params) for p in params],
+            readers,
+            tokenizer=self.tokenizer,
+            vocabulary=self.vocabulary,
+            context=self.max_model_len,
+            options=options,
+        )
+
+
+def _check_size(name: str, value: int, *, least: int = 1, most: int = 2**31 - 1) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise RequestError(f"{name} must be a whole number from {least} to {most}, not {shown(value)}")
+
+
+def _open(model: str | Path | Checkpoint, revision: str | None, offline: bool | None) -> Checkpoint:
+    if not isinstance(model, Checkpoint):
+        return load_checkpoint(model, revision=revision, offline=offline)
+    if revision is not None or offline is not None:
+        raise RequestError("revision and offline do nothing to a checkpoint that is open: leave them out")
+    return model
