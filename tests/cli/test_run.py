@@ -70,7 +70,16 @@ def test_json_is_one_object_with_everything(llm: LLM) -> None:
     assert value["usage"]["total_tokens"] == expected.usage.total_tokens
     assert len(value["logprobs"]) == len(expected.token_ids)
     assert all(len(entry["top"]) == 2 and entry["logprob"] <= 0 for entry in value["logprobs"])
-    assert json.loads(invoke("run", "--json", "hello", "--greedy", *SHORT).stdout)["logprobs"] is None
+    plain = json.loads(invoke("run", "--json", "hello", "--greedy", *SHORT).stdout)
+    assert (plain["logprobs"], plain["prompt_logprobs"]) == (None, None)
+
+
+def test_json_tells_log_probabilities_of_the_prompt(llm: LLM) -> None:
+    result = invoke("run", "--json", "--raw", "hello there", "--greedy", "--prompt-logprobs", "2", *SHORT)
+    first, *others = json.loads(result.stdout)["prompt_logprobs"]
+    assert first is None
+    assert [entry["token_id"] for entry in others] == llm.tokenizer.encode("hello there")[1:]
+    assert all(len(entry["top"]) == 2 and entry["logprob"] < 0 for entry in others)
 
 
 def test_piped_text_stands_before_the_argument(llm: LLM) -> None:
@@ -159,6 +168,8 @@ def test_a_bias_and_stop_change_the_reply(llm: LLM) -> None:
         (["--raw", "--hide-thinking"], ["--hide-thinking"]),
         (["--json", "--hide-thinking"], ["--hide-thinking"]),
         (["--logprobs", "3"], ["--json"]),
+        (["--prompt-logprobs", "0"], ["--json to --prompt-logprobs"]),
+        (["--json", "--prompt-logprobs", "21"], ["prompt_logprobs", "20"]),
         (["--logit-bias", "5"], ["ID=B"]),
         (["--logit-bias", "x=1"], ["ID=B"]),
         (["--logit-bias", "5=1", "--logit-bias", "5=2"], ["twice"]),
@@ -261,7 +272,7 @@ def test_a_model_is_opened_once(monkeypatch: pytest.MonkeyPatch) -> None:
         opened.append(model)
         return load(model, **options)  # type: ignore[arg-type]
 
-    for room in ("qanat.checkpoint", "qanat.engine.llm"):
+    for room in ("qanat.checkpoint", "qanat.engine.core"):
         monkeypatch.setattr(f"{room}.load_checkpoint", counted)
     assert invoke("run", "hello", "--greedy", "--max-tokens", "1").exit_code == 0
     assert opened == ["pocket"]

@@ -3,8 +3,8 @@
 Knows: options, terminals, streaming to a screen, exit codes. Must not know: how a prompt becomes a token.
 Heavy rooms (engine, backends) are imported inside the commands that need them, so that `--help` stays quick.
 
-Exit codes: 0 done; 1 `verify` found a difference; 2 something the caller can mend (one line on stderr);
-70 a bug in qanat; 130 interrupted by Ctrl-C.
+Exit codes: 0 done; 1 `verify` found a difference, or lines of a `batch` failed; 2 something the caller can
+mend (one line on stderr); 70 a bug in qanat; 130 interrupted by Ctrl-C.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from qanat import __version__
 from qanat.cli import invocation
+from qanat.cli.batch import batch
 from qanat.cli.bench import bench
 from qanat.cli.cache import cache
 from qanat.cli.chat import chat
@@ -71,6 +72,7 @@ def _root(
 
 app.command("run")(run_command)
 app.command("chat")(chat)
+app.command("batch")(batch)
 app.command("tokenize")(tokenize)
 app.command("detokenize")(detokenize)
 app.command("render")(render)

@@ -17,6 +17,7 @@ import typer
 
 from qanat.cli import invocation
 from qanat.cli.input import InputError
+from qanat.cli.sizes import byte_count
 
 __all__ = [
     "Backend",
@@ -112,12 +113,28 @@ class ModelOptions:
     threads: Annotated[int | None, threads_option] = None
     max_model_len: Annotated[
         int | None,
-        _model("Longest prompt plus reply, in tokens.", "--max-model-len", metavar="TOKENS", min=1),
+        _model(
+            "Longest prompt plus reply, in tokens.", "--max-model-len", "--context", metavar="TOKENS", min=1
+        ),
+    ] = None
+    memory: Annotated[
+        str | None,
+        _model(
+            "The most memory to take, weights included: 8GB, 7.5GiB, 500MB; nine tenths of what is free "
+            "if not given.",
+            "--memory",
+            metavar="SIZE",
+        ),
     ] = None
     revision: Annotated[
         str | None, _model("Branch, tag or commit on the hub.", "--revision", metavar="REVISION")
     ] = None
     offline: Annotated[bool, _model("Never ask the hub; use only what is on this disk.", "--offline")] = False
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """`memory` in bytes; InputError if it is no size."""
+        return None if self.memory is None else byte_count(self.memory, "--memory")
 
 
 @dataclass(frozen=True)

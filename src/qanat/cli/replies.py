@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -34,8 +34,8 @@ __all__ = [
 ]
 
 
-def open_model(options: ModelOptions, *, brief: bool = False) -> LLM:
-    """Load a model for one conversation at a time; of a large one, say first what it will take.
+def open_model(options: ModelOptions, *, brief: bool = False, sequences: int = 1) -> LLM:
+    """Load a model for so many sequences at once; of a large one, say first what it will take.
 
     With `brief`, one short prompt is all that will come: a miniature has answered it with the reference
     backend before compiled kernels would be loaded.
@@ -47,11 +47,11 @@ def open_model(options: ModelOptions, *, brief: bool = False) -> LLM:
         options.model, revision=options.revision, offline=options.offline or None
     )  # maps the files; reads no weights
     if checkpoint.total_bytes > LARGE:
-        _announce(checkpoint, options)
+        _announce(checkpoint, options, sequences)
     backend, weights = options.backend.value, options.weights.value
     if brief and (backend, weights, options.threads) == ("auto", "auto", None):
         backend = "reference" if checkpoint.total_bytes <= MINIATURE else backend
-    _announce_compilation(checkpoint, backend, options)
+    _announce_compilation(checkpoint, backend, options, sequences)
     status = Status(worth_a_line=False)  # off the screen the announcement is the line
     try:
         status.show(f"loading the weights, {bytes_text(checkpoint.total_bytes)}")
@@ -61,25 +61,27 @@ def open_model(options: ModelOptions, *, brief: bool = False) -> LLM:
             weights=weights,
             threads=options.threads,
             max_model_len=options.max_model_len,
-            max_batch=1,
+            max_batch=sequences,
+            memory=options.memory_bytes,
         )
     finally:
         status.clear()
 
 
-def _announce(checkpoint: Checkpoint, options: ModelOptions) -> None:
+def _announce(checkpoint: Checkpoint, options: ModelOptions, sequences: int) -> None:
     from qanat.engine.memory import available_bytes
 
-    planned = _plan(checkpoint, options.backend.value, options)
+    planned = _plan(checkpoint, options.backend.value, options, sequences)
     free = available_bytes()
     room = "" if free is None else f" of {bytes_text(free)} free"
     note(
         f"loading {checkpoint.name}: {bytes_text(planned.estimate.total)}{room}; "
-        f"{planned.weights} weights, context up to {planned.context} tokens"
+        f"{planned.weights} weights, {sequences} at once, context up to {planned.context} tokens, "
+        f"{planned.snapshots} prefixes kept"
     )
 
 
-def _plan(checkpoint: Checkpoint, backend: str, options: ModelOptions) -> MemoryPlan:
+def _plan(checkpoint: Checkpoint, backend: str, options: ModelOptions, sequences: int) -> MemoryPlan:
     from qanat.backends import choose_backend
     from qanat.engine.memory import plan
 
@@ -89,12 +91,15 @@ def _plan(checkpoint: Checkpoint, backend: str, options: ModelOptions) -> Memory
         backend=choose_backend(backend, weights, options.threads),
         weights=weights,
         context=options.max_model_len,
-        sequences=1,
+        sequences=sequences,
         stored_bf16=checkpoint.stored_in_bfloat16,
+        limit=options.memory_bytes,
     )
 
 
-def _announce_compilation(checkpoint: Checkpoint, backend: str, options: ModelOptions) -> None:
+def _announce_compilation(
+    checkpoint: Checkpoint, backend: str, options: ModelOptions, sequences: int
+) -> None:
     """The first use of the CPU backend compiles its kernels: say so before half a minute of silence."""
     from qanat.backends import choose_backend
 
@@ -104,7 +109,7 @@ def _announce_compilation(checkpoint: Checkpoint, backend: str, options: ModelOp
     from qanat.backends.cpu.pack_cache import limit_bytes
 
     limit_bytes()  # refused before anything is announced
-    notice = compilation_notice(_plan(checkpoint, backend, options).weights)
+    notice = compilation_notice(_plan(checkpoint, backend, options, sequences).weights)
     if notice:
         note(notice)
 
@@ -199,8 +204,13 @@ def reply_as_json(llm: LLM, reply: Reply) -> dict[str, Any]:
             "total_tokens": reply.usage.total_tokens,
         },
         "seed": reply.seed,
-        "logprobs": None if reply.logprobs is None else [_logprob(entry) for entry in reply.logprobs],
+        "logprobs": _logprobs(reply.logprobs),
+        "prompt_logprobs": _logprobs(reply.prompt_logprobs),
     }
+
+
+def _logprobs(entries: Sequence[TokenLogprob | None] | None) -> list[dict[str, Any] | None] | None:
+    return None if entries is None else [None if entry is None else _logprob(entry) for entry in entries]
 
 
 def _logprob(entry: TokenLogprob) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def _refuse_contradictions(
     raw: bool,
     as_json: bool,
     hide_thinking: bool,
-    logprobs: int | None,
+    logprobs: dict[str, int],
     chat_only: dict[str, bool],
 ) -> None:
     for name, given in chat_only.items():
@@ -54,8 +54,11 @@ def _refuse_contradictions(
             )
     if as_json and hide_thinking:
         raise InputError("--json keeps thought and answer apart: --hide-thinking would do nothing")
-    if logprobs is not None and not as_json:
-        raise InputError("log probabilities appear in the JSON output: add --json to --logprobs")
+    for name in logprobs:
+        if not as_json:
+            raise InputError(
+                f"log probabilities appear in the JSON output: add --json to --{name.replace('_', '-')}"
+            )
 
 
 @grouped
@@ -93,6 +96,9 @@ def run(
             metavar="N", help="With --json: each token's log probability and its N best alternatives."
         ),
     ] = None,
+    prompt_logprobs: Annotated[
+        int | None, typer.Option(metavar="N", help="The same for each token of the prompt but the first.")
+    ] = None,
     model: ModelOptions,
     sampling: SamplingOptions,
 ) -> None:
@@ -108,12 +114,12 @@ def run(
         "--sanitize": sanitize,
         "--hide-thinking": hide_thinking,
     }
+    wanted = {"logprobs": logprobs, "prompt_logprobs": prompt_logprobs}
+    asked = {name: count for name, count in wanted.items() if count is not None}
     _refuse_contradictions(
-        raw=raw, as_json=as_json, hide_thinking=hide_thinking, logprobs=logprobs, chat_only=chat_only
+        raw=raw, as_json=as_json, hide_thinking=hide_thinking, logprobs=asked, chat_only=chat_only
     )
-    settings = typed_settings(sampling)
-    if logprobs is not None:
-        settings["logprobs"] = logprobs
+    settings = typed_settings(sampling) | asked
     tool_list = None if tools is None else read_tools(tools)
     text = _prompt(prompt, raw=raw)
     llm = open_model(model, brief=len(text) <= BRIEF)

@@ -1,0 +1,88 @@
+"""What a request means for a model: which model, which sampling, and the stream of its replies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from qanat.engine.defaults import model_card_params
+from qanat.engine.sampling_params import SamplingParams, shown
+from qanat.server.chat_request import ChatRequest
+from qanat.server.completion_request import CompletionRequest
+from qanat.server.errors import MODEL_NOT_FOUND
+from qanat.server.fields import FieldError
+from qanat.server.responses import EchoedPrompt
+from qanat.text import ChatTemplate
+from qanat.text.dialects import starts_in_thought
+
+if TYPE_CHECKING:
+    from qanat.engine import LLM
+    from qanat.engine.reply import ReplyChunk
+
+__all__ = ["check_model", "echoed_prompts", "start_chat", "start_completion"]
+
+
+def check_model(asked: str | None, names: list[str]) -> None:
+    """Refuse a request for another model than the one that answers.
+
+    Raises:
+        FieldError: with code model_not_found.
+    """
+    if asked is not None and asked not in names:
+        raise FieldError(
+            f"no model {shown(asked)} here: ask for {' or '.join(map(repr, names))}, or leave `model` out",
+            "model",
+            MODEL_NOT_FOUND,
+        )
+
+
+def start_chat(llm: LLM, request: ChatRequest) -> Iterator[ReplyChunk]:
+    """Check a chat request and hand it to the model; computed as the chunks are read.
+
+    What it does not say of sampling is as the model card advises. Raises as `LLM.chat` does.
+    """
+    thinking = _thinks(llm.template, request.enable_thinking)
+    return llm.chat(
+        request.messages,
+        _completed(llm, request.params, thinking=thinking),
+        tools=request.tools,
+        enable_thinking=request.enable_thinking,
+        stream=True,
+    )
+
+
+def start_completion(llm: LLM, request: CompletionRequest) -> Iterator[ReplyChunk]:
+    """Check a completion request and hand it to the model. Raises as `LLM.generate` does."""
+    params = _completed(llm, request.params, thinking=False)
+    return llm.generate(list(request.prompts), params, stream=True)
+
+
+def echoed_prompts(llm: LLM, request: CompletionRequest) -> list[EchoedPrompt] | None:
+    """The prompts, if the request wants them back before the replies. Start it first, which checks them."""
+    if not request.echo:
+        return None
+    tokenizer, echoed = llm.tokenizer, []
+    for prompt in request.prompts:
+        if isinstance(prompt, str):
+            text, first = prompt, tokenizer.encode(prompt)[0]
+        else:
+            text, first = tokenizer.decode(prompt), prompt[0]
+        echoed.append(EchoedPrompt(text, tokenizer.token_bytes(first)))
+    return echoed
+
+
+def _completed(llm: LLM, params: SamplingParams, *, thinking: bool) -> SamplingParams:
+    return params.with_defaults(model_card_params(llm.checkpoint, thinking))
+
+
+def _thinks(template: ChatTemplate, wanted: bool | None) -> bool:
+    """Whether the model will think; a wish that the template cannot fulfil is refused."""
+    switch: dict[str, Any] = {} if wanted is None else {"enable_thinking": wanted}
+    probe = [{"role": "user", "content": "hello"}]
+    thinks = starts_in_thought(template.render(probe, add_generation_prompt=True, **switch))
+    if wanted is not None and thinks != wanted:
+        raise FieldError(
+            f"this model's chat template {'never' if wanted else 'always'} opens a thought: leave it out",
+            "chat_template_kwargs.enable_thinking",
+        )
+    return thinks

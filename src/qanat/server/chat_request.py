@@ -1,0 +1,94 @@
+"""The body of `/v1/chat/completions`, read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from qanat.engine.sampling_params import MAX_LOGPROBS, SamplingParams
+from qanat.server.fields import FieldError, Fields, boolean, integer, text
+from qanat.server.messages import read_messages
+from qanat.server.sampling_fields import MAX_TOKENS, read_harmless, read_sampling, read_streaming
+from qanat.server.tools import read_tools
+
+__all__ = ["ChatRequest", "read_chat_request"]
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    """What a client asks of a conversation."""
+
+    model: str | None
+    messages: list[dict[str, Any]]
+    """As chat templates read them."""
+    tools: list[dict[str, Any]] | None
+    enable_thinking: bool | None
+    """None: as the template does by default."""
+    params: SamplingParams
+    stream: bool
+    include_usage: bool
+    """Whether the stream ends with the usage."""
+
+
+def read_chat_request(value: Any) -> ChatRequest:
+    """Read a parsed JSON body.
+
+    Raises:
+        FieldError: a field is unknown, not supported, of the wrong type or out of range.
+        RequestError: fields that contradict each other.
+    """
+    body = Fields(value)
+    model = body.take("model", text)
+    messages = body.require("messages", read_messages)
+    tools = read_tools(body)
+    thinking = body.take("chat_template_kwargs", _thinking)
+    sampling = read_sampling(body)
+    _add_max_completion_tokens(body, sampling)
+    _add_logprobs(body, sampling)
+    _refuse_structure(body)
+    stream, include_usage = read_streaming(body)
+    read_harmless(body)
+    body.close()
+    return ChatRequest(model, messages, tools, thinking, SamplingParams(**sampling), stream, include_usage)
+
+
+def _thinking(value: Any, path: str) -> bool | None:
+    fields = Fields(value, path)
+    thinking = fields.take("enable_thinking", boolean)
+    fields.close()
+    return thinking
+
+
+def _add_max_completion_tokens(body: Fields, sampling: dict[str, Any]) -> None:
+    """OpenAI's newer name of `max_tokens`."""
+    most = body.take("max_completion_tokens", integer(1, MAX_TOKENS))
+    if most is None:
+        return
+    if sampling.setdefault("max_tokens", most) != most:
+        raise FieldError(
+            "`max_completion_tokens` differs from `max_tokens`: give one of them", "max_completion_tokens"
+        )
+
+
+def _add_logprobs(body: Fields, sampling: dict[str, Any]) -> None:
+    wanted = body.take("logprobs", boolean)
+    top = body.take("top_logprobs", integer(0, MAX_LOGPROBS))
+    if wanted:
+        sampling["logprobs"] = top or 0
+    elif top:
+        raise FieldError("`top_logprobs` is set, but `logprobs` is not true", "top_logprobs")
+
+
+def _refuse_structure(body: Fields) -> None:
+    """`response_format` may be text; JSON cannot be forced."""
+    wanted = body.take("response_format", Fields)
+    if wanted is None:
+        return
+    kind = wanted.require("type", text)
+    if kind != "text":
+        raise FieldError(
+            f"`response_format` cannot be {kind[:40]!r} yet: nothing forces a reply's form; leave it out",
+            "response_format",
+            "unsupported_value",
+        )
+    wanted.close()
