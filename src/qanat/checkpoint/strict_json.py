@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Any, NoReturn
 
-from qanat.errors import CheckpointError
+from qanat.errors import CheckpointError, QanatError
 
 __all__ = [
     "MAX_JSON_FILE",
@@ -99,16 +99,17 @@ def file_exists(path: Path) -> bool:
         return False
 
 
-def parse_json(data: bytes, what: str, error: type[CheckpointError]) -> Any:
+def parse_json(data: bytes, what: str, error: type[QanatError], remedy: str = "the file is damaged") -> Any:
     """Parse UTF-8 JSON strictly.
 
     Args:
         data: the bytes of the whole document.
         what: how messages call the document, e.g. a path.
         error: the type to raise.
+        remedy: how its message ends.
 
     Raises:
-        CheckpointError: (as `error`) for anything but one well-formed JSON value.
+        QanatError: (as `error`) for anything but one well-formed JSON value.
     """
     try:
         value = _DECODER.decode(data.decode("utf-8"))
@@ -116,14 +117,14 @@ def parse_json(data: bytes, what: str, error: type[CheckpointError]) -> Any:
             _refuse_half_characters(value)
         return value
     except UnicodeDecodeError as problem:
-        raise error(f"{what}: not UTF-8 text (byte {problem.start}); the file is damaged") from None
+        raise error(f"{what}: not UTF-8 text (byte {problem.start}); {remedy}") from None
     except json.JSONDecodeError as problem:
         place = f"line {problem.lineno}, column {problem.colno}"
-        raise error(f"{what}: not valid JSON at {place}: {problem.msg}; the file is damaged") from None
+        raise error(f"{what}: not valid JSON at {place}: {problem.msg}; {remedy}") from None
     except RecursionError:
-        raise error(f"{what}: nested too deeply to be a description of a model") from None
+        raise error(f"{what}: nested too deeply; {remedy}") from None
     except ValueError as problem:  # from the hooks above
-        raise error(f"{what}: {problem}; the file is damaged") from None
+        raise error(f"{what}: {problem}; {remedy}") from None
 
 
 def read_json_file(path: Path, error: type[CheckpointError]) -> dict[str, Any]:
