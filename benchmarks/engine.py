@@ -108,16 +108,19 @@ def second_turn(llm: LLM, given: argparse.Namespace, rng: np.random.Generator) -
         cached = llm.stats().cached_tokens
         continued = first_token(llm.chat(messages, fixed(1), stream=True))
         spared = llm.stats().cached_tokens - cached
+        begin = time.perf_counter()
         prompt = llm.tokenizer.encode(llm.template.render(messages, add_generation_prompt=True))
+        text = time.perf_counter() - begin
         fresh = RequestOptions(cache_salt="fresh")  # the same tokens as were read again, with nothing before
         alone = first_token(llm.generate(prompt[spared:], fixed(1), stream=True, options=fresh))
-        rows.append((continued, alone, len(prompt), len(prompt) - spared))
+        rows.append((continued, alone, len(prompt), len(prompt) - spared, text))
     rows = rows[1:]
     return {
         "prompt_tokens": rows[-1][2],
         "read_again": rows[-1][3],
         "seconds": [row[0] for row in rows],
         "alone": [row[1] for row in rows],
+        "text_seconds": [row[4] for row in rows],
         "ratio": statistics.median(row[0] / row[1] for row in rows),
     }
 
@@ -166,7 +169,8 @@ def main() -> None:
     print(
         f"second turn of {row['prompt_tokens']} tokens, {row['read_again']} of them read again: "
         f"first token after {statistics.median(row['seconds']):.2f} s, "
-        f"{row['ratio']:.2f} times those tokens alone"
+        f"{row['ratio']:.2f} times those tokens alone; rendering and encoding the whole conversation is "
+        f"{1e3 * statistics.median(row['text_seconds']):.0f} ms of it"
     )
     if given.json:
         given.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
