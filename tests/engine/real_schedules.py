@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 from qanat.backends import open_backend
 from qanat.checkpoint import load_checkpoint
-from qanat.engine.scheduler import ForwardModel, Scheduler
+from qanat.engine.scheduler import Scheduler
+from qanat.engine.stepper import ForwardModel
 from qanat.model import TextModel
 from qanat.text import Tokenizer
 from tests.engine.fake_model import make

@@ -20,8 +20,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from qanat.engine import marks
 from qanat.engine import scheduler as scheduling
 from qanat.engine.prefix_cache import PrefixCache, prefix_keys
-from qanat.engine.scheduler import ForwardModel, Scheduler
+from qanat.engine.scheduler import Scheduler
 from qanat.engine.sequence import Sequence as Running
+from qanat.engine.stepper import ForwardModel
 from qanat.errors import DeadlineError, RequestError
 from qanat.model.batch import Batch
 from qanat.model.ops import HeadOutput

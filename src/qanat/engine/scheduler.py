@@ -15,32 +15,17 @@ from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterable
 from threading import Condition
-from typing import Any, Protocol
 
-from qanat.engine.batch_builder import Work, build_batch, share_tokens
+from qanat.engine.batch_builder import Work, share_tokens
 from qanat.engine.interrupts import interrupts_deferred
 from qanat.engine.memory import STEP_TOKENS
 from qanat.engine.sequence import Sequence
 from qanat.engine.state_memory import StateMemory
 from qanat.engine.stats import EngineStats, StepLog, StepRecord
-from qanat.errors import DeadlineError, QanatError, QueueFullError, RequestError
-from qanat.model.batch import Batch
-from qanat.model.ops import HeadOutput, Ops
-from qanat.model.sampling import Choice, SamplingRow
+from qanat.engine.stepper import ForwardModel, Stepper
+from qanat.errors import DeadlineError, QueueFullError, RequestError
 
-__all__ = ["ForwardModel", "Scheduler"]
-
-
-class ForwardModel(Protocol):
-    """The part of `TextModel` that a step needs."""
-
-    ops: Ops[Any]
-
-    def new_state(self, slots: int, pages: int, page: int) -> Any:
-        """Allocate the state."""
-
-    def forward(self, batch: Batch, state: Any) -> HeadOutput[Any]:
-        """Compute one step."""
+__all__ = ["Scheduler"]
 
 
 class Scheduler:
@@ -71,7 +56,6 @@ class Scheduler:
         debug: bool = False,
     ) -> None:
         self._model = model
-        self._live_vocab = live_vocab
         self._slots = slots
         self._budget = max(step_tokens, slots)
         self._most_waiting = max_waiting
@@ -80,6 +64,7 @@ class Scheduler:
         self.memory = StateMemory(
             running=slots, snapshots=snapshots, pages=pages, page=page, copy_pages=self._copy_pages
         )
+        self._stepper = Stepper(model, self._state, self.memory, live_vocab)
         self._waiting: list[Sequence] = []  # by rank
         self._running: list[Sequence] = []  # by rank
         self._ended: deque[Sequence] = deque()  # by `cancel`, not released yet
@@ -189,26 +174,12 @@ class Scheduler:
 
     def stats(self) -> EngineStats:
         """What was done since the start, and what there is now."""
-        log, memory = self._log, self.memory
-        return EngineStats(
-            steps=log.steps,
-            prompt_tokens=log.prompt_tokens,
-            cached_tokens=log.cached_tokens,
-            output_tokens=log.output_tokens,
-            scheduling=log.scheduling,
-            computing=log.computing,
-            sampling=log.sampling,
-            writing=log.writing,
-            finished=log.finished,
-            failed=log.failed,
-            cancelled=log.cancelled,
-            expired=log.expired,
-            preemptions=log.preemptions,
+        return self._log.total(
             running=len(self._running),
             waiting=len(self._waiting),
-            snapshots=len(memory.cache),
-            free_pages=memory.pages.free,
-            pages=memory.pages.count,
+            snapshots=len(self.memory.cache),
+            free_pages=self.memory.pages.free,
+            pages=self.memory.pages.count,
         )
 
     def records(self) -> list[StepRecord]:
@@ -231,7 +202,7 @@ class Scheduler:
             assert not self._waiting, "a sequence waits although nothing runs"
             return
         try:
-            self._compute(work, begin)
+            self._log.add(self._stepper.compute(work, begin, len(self._running), len(self._waiting)))
         except Exception as error:
             for w in work:
                 w.sequence.error = error
@@ -245,46 +216,6 @@ class Scheduler:
                     self._release(w.sequence)
         if self._debug:
             self._check()
-
-    def _compute(self, work: list[Work], begin: float) -> None:
-        batch = build_batch(work)
-        laid_out = time.perf_counter()
-        out = self._model.forward(batch, self._state)
-        computed = time.perf_counter()
-        rows = [row for w in work for row in w.sampling_rows()]  # before `computed` moves
-        for w in work:
-            w.sequence.computed += w.count
-            self.memory.computed(w.sequence)
-        looked_up = time.perf_counter()
-        choices = self._choose(out.logits, rows) if rows else []
-        sampled = time.perf_counter()
-        decoded = sum(w.count == 1 and w.sequence.output_len > 0 for w in work)
-        each = iter(choices)
-        for w in work:
-            w.take(each)
-        written = time.perf_counter()
-        self._log.add(
-            StepRecord(
-                running=len(self._running),
-                waiting=len(self._waiting),
-                prompt_tokens=len(batch.tokens) - decoded,
-                decoded=decoded,
-                chosen=sum(w.chooses and w.sequence.error is None for w in work),
-                scheduling=laid_out - begin + looked_up - computed,
-                computing=computed - laid_out,
-                sampling=sampled - looked_up,
-                writing=written - sampled,
-            )
-        )
-
-    def _choose(self, logits: Any, rows: list[SamplingRow]) -> list[Choice | QanatError]:
-        """A token for each row, or why there is none: that ends nobody else's reply."""
-        try:
-            return list(self._model.ops.sample(logits, rows, self._live_vocab))
-        except QanatError as error:
-            if len(rows) == 1:
-                return [error]
-        return [choice for i, row in enumerate(rows) for choice in self._choose(logits[i : i + 1], [row])]
 
     def _admit(self) -> None:
         with self._changed:  # other threads submit meanwhile

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
 __all__ = ["EngineStats", "StepLog", "StepRecord"]
@@ -89,3 +89,11 @@ class StepLog:
         self.computing += record.computing
         self.sampling += record.sampling
         self.writing += record.writing
+
+    def total(
+        self, *, running: int, waiting: int, snapshots: int, free_pages: int, pages: int
+    ) -> EngineStats:
+        """The sums, and what there is now."""
+        sums = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "records"}
+        now = {"running": running, "waiting": waiting, "snapshots": snapshots}
+        return EngineStats(**sums, **now, free_pages=free_pages, pages=pages)
