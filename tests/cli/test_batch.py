@@ -113,8 +113,9 @@ def test_more_requests_may_be_added_to_the_input(tmp_path: Path) -> None:
         lambda s: ("--seed", "1"),
         lambda s: ("--max-model-len", "64"),
         lambda s: ("--weights", "bf16"),
+        lambda s: ("--memory", "8MB"),
     ],
-    ids=["body", "custom_id", "seed", "context", "weights"],
+    ids=["body", "custom_id", "seed", "context", "weights", "what memory decides"],
 )
 def test_results_of_other_requests_or_options_are_not_mixed(
     change: Callable[[Path], tuple[str, ...]], tmp_path: Path
@@ -122,7 +123,7 @@ def test_results_of_other_requests_or_options_are_not_mixed(
     source, out = written(tmp_path / "in.jsonl", request("a")), tmp_path / "out.jsonl"
     run(source, out)
     before = out.read_bytes()
-    assert_refused(run(source, out, *change(source)), "line 1", "another request, model, seed")
+    assert_refused(run(source, out, *change(source)), "line 1", "another request, model or options")
     assert out.read_bytes() == before
 
 

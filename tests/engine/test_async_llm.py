@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Coroutine, Iterator
 from typing import Any
@@ -188,3 +189,30 @@ def test_whoever_takes_its_end_late_keeps_the_computing_thread_asleep(model: Asy
 
     run(main())
     assert steps < 12
+
+
+def test_a_forked_child_is_told_that_nobody_computes_there(model: AsyncLLM) -> None:
+    run(model.generate("x", params(0)))
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            run(model.generate("x", params(0)), 20)
+        except RequestError as error:
+            status = 0 if "make a new one" in str(error) else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_thousands_of_tasks_cost_no_more_each_than_a_few(model: AsyncLLM) -> None:
+    wanted = SamplingParams(temperature=0, max_tokens=2, ignore_eos=True)
+
+    async def seconds(count: int) -> float:
+        begin = time.perf_counter()
+        await asyncio.gather(*(model.generate([5], wanted) for _ in range(count)))
+        return time.perf_counter() - begin
+
+    run(seconds(50))
+    few, many = run(seconds(200)), run(seconds(2000))
+    assert many < 40 * few  # ten times as many; a hundred times as long if each step looks at all

@@ -64,6 +64,56 @@ def test_a_deferred_interrupt_comes_at_the_end() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.parametrize("name", ["SIGALRM", "SIGTERM", "SIGUSR1"])
+def test_handlers_of_other_signals_wait_too_and_may_raise(name: str) -> None:
+    number = getattr(signal, name)
+
+    def late(number: int, frame: object) -> None:
+        raise TimeoutError(number)
+
+    before = signal.signal(number, late)
+    reached = []
+
+    def interrupted() -> None:
+        with interrupts_deferred():
+            signal.raise_signal(number)
+            reached.append(True)
+
+    try:
+        with pytest.raises(TimeoutError):
+            interrupted()
+        assert reached
+        assert signal.getsignal(number) is late
+    finally:
+        signal.signal(number, before)
+
+
+def test_after_a_time_limit_at_any_moment_the_next_reply_is_right() -> None:
+    def late(number: int, frame: object) -> None:
+        raise TimeoutError
+
+    llm = LLM("pocket", backend="reference", debug=True)
+    expected = llm.generate("x", GREEDY).token_ids
+    before = signal.signal(signal.SIGALRM, late)
+    ended = 0
+    try:
+        for i in range(40):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.0005 + i % 10 / 1000)
+                llm.generate(["x", "y"], GREEDY)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except TimeoutError:
+                ended += 1
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            llm.check_integrity()
+        assert llm.generate("x", GREEDY).token_ids == expected
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert ended > 5
+    assert llm.idle
+
+
 def test_an_ignored_interrupt_stays_ignored() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with interrupts_deferred():

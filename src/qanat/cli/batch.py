@@ -16,7 +16,7 @@ from qanat.cli.batch_output import ResultFile, Results, ResultStream, succeeded
 from qanat.cli.input import InputError
 from qanat.cli.options import ModelOptions, grouped
 from qanat.cli.output import is_terminal, note
-from qanat.cli.replies import open_model
+from qanat.cli.replies import open_model, plan_memory
 
 __all__ = ["FAILURES", "batch"]
 
@@ -57,11 +57,13 @@ def batch(
     from qanat.server.batch_run import answer_lines
 
     where = "standard input" if requests == "-" else requests
-    lines = read_lines(_read(requests), where=where, options=partial(_options, model), seed=seed)
+    lines = read_lines(_read(requests), where=where, options=partial(_options, model, max_batch), seed=seed)
     if not lines:
         raise InputError(f"{where} holds no requests")
     out: Results
     if results == "-":
+        if sys.stdout is None or sys.stdout.closed:
+            raise InputError("there is no standard output for the results: it was closed by the caller")
         out, done, failed = ResultStream(), set[str](), 0
     else:
         expected = {line.result_id for line in lines}
@@ -96,15 +98,16 @@ def _read(name: str) -> bytes:
     return data
 
 
-def _options(model: ModelOptions) -> str:
+def _options(model: ModelOptions, sequences: int) -> str:
     """What decides the results besides the requests: the model, wherever it lies, and how it is computed."""
     from qanat.backends import choose_backend
     from qanat.checkpoint import load_checkpoint
 
     checkpoint = load_checkpoint(model.model, revision=model.revision, offline=model.offline or None)
     backend = choose_backend(model.backend.value, model.weights.value, model.threads)
-    context = "" if model.max_model_len is None else str(model.max_model_len)
-    return "\0".join([checkpoint.path.resolve().name, backend, model.weights.value, context])
+    # Memory may decide the form of the weights and the longest reply: what was decided counts.
+    planned = plan_memory(checkpoint, backend, model, sequences)
+    return "\0".join([checkpoint.path.resolve().name, backend, planned.weights, str(planned.context)])
 
 
 def _write(answers: Iterator[dict[str, Any]], out: Results, total: int, done: int, *, to_file: bool) -> int:

@@ -142,8 +142,10 @@ class ResultFile:
             raise self._foreign(number)
         if identity not in expected:
             raise InputError(
-                f"{self.path}: line {number} is the result of another request, model, seed or backend: "
-                "name another file, repeat the command that wrote this one, or delete it to begin anew"
+                f"{self.path}: line {number} is the result of another request, model or options "
+                "(--seed, --weights, --backend, --max-model-len, or --memory where it decides these). If its "
+                "request was changed, delete this line and it is answered anew; else repeat the command that "
+                "wrote the file, or name another"
             )
         if identity in self.done:
             raise InputError(f"{self.path}: line {number} repeats an earlier result: delete one of them")

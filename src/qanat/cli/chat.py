@@ -131,10 +131,16 @@ def _answer(talk: Chat) -> None:
         talk.last_seed = params.seed
         talk.totals["replies"] += 1
         talk.totals["prompt_tokens"] += count() if stopped else reply.usage.prompt_tokens
+        talk.totals["cached_tokens"] += 0 if stopped else reply.usage.cached_tokens
         talk.totals["tokens"] += partial.tokens
         talk.totals["seconds"] += partial.watch.prompt_seconds + partial.watch.decode_seconds
     if stopped:
         note("stopped; /regen asks again")
         return
     if reply.finish_reason == "length":
-        note("cut off: the reply reached its limit of tokens (/set max_tokens N)")
+        full = reply.usage.total_tokens >= talk.llm.max_model_len
+        note(
+            f"cut off: the context of {talk.llm.max_model_len} tokens is full (/clear begins anew)"
+            if full
+            else "cut off: the reply reached its limit of tokens (/set max_tokens N)"
+        )

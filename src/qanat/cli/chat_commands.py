@@ -35,7 +35,9 @@ class Chat:
     answer_again: bool = False
     """/regen asks the main loop to answer the last user message once more."""
     totals: dict[str, float] = dataclasses.field(
-        default_factory=lambda: dict.fromkeys(("replies", "prompt_tokens", "tokens", "seconds"), 0)
+        default_factory=lambda: dict.fromkeys(
+            ("replies", "prompt_tokens", "cached_tokens", "tokens", "seconds"), 0
+        )
     )
 
     last_seed: int | None = None
@@ -165,7 +167,8 @@ def _stats(chat: Chat, rest: str) -> str:
     seed = "" if chat.last_seed is None else f", last seed {chat.last_seed}"
     noun = "reply" if t["replies"] == 1 else "replies"
     return (
-        f"{t['replies']:.0f} {noun}, {t['prompt_tokens']:.0f} prompt tokens read, "
+        f"{t['replies']:.0f} {noun}, {t['prompt_tokens']:.0f} prompt tokens "
+        f"({t['cached_tokens']:.0f} of them known from before), "
         f"{t['tokens']:.0f} written, {speed}{seed}; next reply: {chat.describe()}"
     )
 

@@ -19,6 +19,7 @@ _OPTIONS = (
     ("weights='bf16'", "--weights bf16"),
     ("weights='f32'", "--weights f32"),
     ("max_model_len", "--max-model-len"),
+    ("(max_batch)", "(--max-batch)"),
     ("a higher limit (memory)", "a higher limit (--memory)"),
 )
 

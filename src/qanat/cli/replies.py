@@ -28,6 +28,7 @@ __all__ = [
     "Partial",
     "count_prompt",
     "open_model",
+    "plan_memory",
     "read_bytes_per_token",
     "reply_as_json",
     "stream_reply",
@@ -71,7 +72,7 @@ def open_model(options: ModelOptions, *, brief: bool = False, sequences: int = 1
 def _announce(checkpoint: Checkpoint, options: ModelOptions, sequences: int) -> None:
     from qanat.engine.memory import available_bytes
 
-    planned = _plan(checkpoint, options.backend.value, options, sequences)
+    planned = plan_memory(checkpoint, options.backend.value, options, sequences)
     free = available_bytes()
     room = "" if free is None else f" of {bytes_text(free)} free"
     note(
@@ -81,7 +82,8 @@ def _announce(checkpoint: Checkpoint, options: ModelOptions, sequences: int) -> 
     )
 
 
-def _plan(checkpoint: Checkpoint, backend: str, options: ModelOptions, sequences: int) -> MemoryPlan:
+def plan_memory(checkpoint: Checkpoint, backend: str, options: ModelOptions, sequences: int) -> MemoryPlan:
+    """What the model will take, as `open_model` plans it too."""
     from qanat.backends import choose_backend
     from qanat.engine.memory import plan
 
@@ -109,7 +111,7 @@ def _announce_compilation(
     from qanat.backends.cpu.pack_cache import limit_bytes
 
     limit_bytes()  # refused before anything is announced
-    notice = compilation_notice(_plan(checkpoint, backend, options, sequences).weights)
+    notice = compilation_notice(plan_memory(checkpoint, backend, options, sequences).weights)
     if notice:
         note(notice)
 
@@ -202,6 +204,7 @@ def reply_as_json(llm: LLM, reply: Reply) -> dict[str, Any]:
             "completion_tokens": reply.usage.completion_tokens,
             "reasoning_tokens": reply.usage.reasoning_tokens,
             "total_tokens": reply.usage.total_tokens,
+            "cached_tokens": reply.usage.cached_tokens,
         },
         "seed": reply.seed,
         "logprobs": _logprobs(reply.logprobs),

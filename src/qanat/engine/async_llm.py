@@ -9,7 +9,7 @@ from typing import Any, overload
 
 from qanat.engine.chat import Tool
 from qanat.engine.core import Engine, Params, Prompt, Prompts
-from qanat.engine.driver import Driver
+from qanat.engine.driver import Driver, Listener
 from qanat.engine.generation import Generation, Growing, by_prompt
 from qanat.engine.reply import Reply, ReplyChunk
 from qanat.engine.request_options import RequestOptions
@@ -119,11 +119,14 @@ class AsyncLLM(Engine):
             yield chunk
 
     async def _run(self, generations: Sequence[Generation]) -> AsyncIterator[ReplyChunk]:
-        growing = Growing(generations, self.tokenizer)
         loop, news = asyncio.get_running_loop(), asyncio.Event()
-        with self._driver.running(growing.sequences, partial(loop.call_soon_threadsafe, news.set)):
+        listener = Listener(partial(loop.call_soon_threadsafe, news.set))
+        growing = Growing(generations, self.tokenizer, partial(self._driver.report, listener))
+        listener.sequences = growing.sequences
+        with self._driver.running(listener):
             while growing:
                 await news.wait()
                 news.clear()
+                listener.heard()  # before looking: what comes meanwhile is told again
                 for chunk in growing.news():
                     yield chunk

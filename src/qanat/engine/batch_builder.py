@@ -45,7 +45,7 @@ class Work:
         mine = list(islice(choices, len(self.output_rows)))
         chosen = [choice for choice in mine if isinstance(choice, Choice)]
         if len(chosen) < len(mine):
-            self.sequence.error = next(choice for choice in mine if not isinstance(choice, Choice))
+            self.sequence.fail(next(choice for choice in mine if not isinstance(choice, Choice)))
             return
         self.sequence.prompt_choices += chosen[: len(self.scored)]
         if self.chooses:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from qanat.engine.readers import ChatReader
-from qanat.engine.sampling_params import shown
+from qanat.engine.sampling_params import SamplingParams, shown
 from qanat.errors import RequestError
 from qanat.text import ChatTemplate, Tokenizer
 from qanat.text.chat_template import has_vision
@@ -62,6 +62,13 @@ def prepare_chat(
         raise RequestError(
             "chat opens the assistant's turn by itself; to go on with the last message instead, give "
             "continue_final_message=True"
+        )
+    idle = next((name for name in template_kwargs if name not in template.variables), None)
+    if idle is not None:
+        sampling = idle in SamplingParams.__dataclass_fields__
+        raise RequestError(
+            f"{idle} would do nothing: "
+            + (f"give SamplingParams({idle}=...)" if sampling else "the chat template does not read it")
         )
     # What can be read only once (a generator) is read here, for the several who look at it.
     messages = list(messages) if isinstance(messages, Iterator) else messages

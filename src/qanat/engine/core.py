@@ -206,6 +206,8 @@ class Engine:
         readers: Sequence[Callable[[], Reader]],
         options: RequestOptions | None,
     ) -> list[Generation]:
+        if options is not None and not isinstance(options, RequestOptions):
+            raise RequestError(f"options must be RequestOptions, one for all, not {shown(options)}")
         return build_generations(
             prompts,
             [p.with_defaults(self.default_params) for p in params],

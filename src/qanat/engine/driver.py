@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from threading import Condition, Thread
 
 from qanat.engine.scheduler import Scheduler
-from qanat.engine.sequence import Sequence as Running
+from qanat.engine.sequence import Sequence
 from qanat.errors import RequestError
 
-__all__ = ["Driver"]
+__all__ = ["Driver", "Listener"]
 
 
 @dataclass(eq=False)
-class _Listener:
-    """Whoever waits for some sequences."""
+class Listener:
+    """Whoever waits for some sequences. `notify` is called in the computing thread, once for any number of
+    reports until `heard` is called."""
 
-    sequences: Sequence[Running]
     notify: Callable[[], object]
-    seen: int = 0
+    sequences: list[Sequence] = field(default_factory=list)
+    told: bool = False
 
-    @property
-    def version(self) -> int:
-        """Grows with every token and every end."""
-        return sum(s.output_len + s.done for s in self.sequences)
+    def heard(self) -> None:
+        """From now on tell again."""
+        self.told = False
 
 
 class Driver:
@@ -36,29 +38,37 @@ class Driver:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        # Replaced, never changed: `_has_news` reads it without this lock, as it runs under the scheduler's.
-        self._listeners: tuple[_Listener, ...] = ()
+        self._listeners: set[Listener] = set()
+        self._news: deque[Listener] = deque()  # whose sequences have grown
         self._changed = Condition()
         self._closed = False
         self._thread: Thread | None = None
+        self._process = os.getpid()
+
+    def report(self, listener: Listener) -> None:
+        """A sequence of this listener has grown or ended. Called by whoever computes, in the middle of it."""
+        if not listener.told:
+            listener.told = True
+            self._news.append(listener)
 
     @contextlib.contextmanager
-    def running(self, sequences: Sequence[Running], notify: Callable[[], object]) -> Iterator[None]:
-        """Within the block the sequences run, and `notify` is called in this driver's thread when one of
-        them has grown or ended; at its end those that still run are cancelled.
+    def running(self, listener: Listener) -> Iterator[None]:
+        """Within the block the listener's sequences run; at its end those that still run are cancelled.
 
         Raises:
-            RequestError, QueueFullError: they cannot be queued; or the driver is closed.
+            RequestError: they could never run; or the driver is closed, or another process's.
+            QueueFullError: they cannot be queued now.
         """
+        if os.getpid() != self._process:
+            raise RequestError("this AsyncLLM belongs to the process that forked this one: make a new one")
         if self._closed:
             raise RequestError("this AsyncLLM is closed: make a new one")
-        listener = _Listener(sequences, notify)
-        self._scheduler.submit(sequences)
+        self._scheduler.submit(listener.sequences)
         with self._changed:
             if self._closed:  # meanwhile
-                self._scheduler.cancel(sequences)
+                self._scheduler.cancel(listener.sequences)
                 raise RequestError("this AsyncLLM is closed: make a new one")
-            self._listeners += (listener,)
+            self._listeners.add(listener)
             if self._thread is None:
                 self._thread = Thread(target=self._run, name="qanat-driver", daemon=True)
                 self._thread.start()
@@ -66,9 +76,9 @@ class Driver:
         try:
             yield
         finally:
-            self._scheduler.cancel(sequences)
+            self._scheduler.cancel(listener.sequences)
             with self._changed:
-                self._listeners = tuple(x for x in self._listeners if x is not listener)
+                self._listeners.discard(listener)
 
     def close(self) -> None:
         """End what runs, then the thread. Safe to call twice."""
@@ -76,14 +86,14 @@ class Driver:
             self._closed = True
             self._changed.notify_all()
             thread = self._thread
-        if thread is not None:
+        if thread is not None and os.getpid() == self._process:
             thread.join()
         self._fail(RequestError("the AsyncLLM was closed while the request ran"))
 
     def _run(self) -> None:
         while True:
             with self._changed:
-                while not self._closed and not self._busy():
+                while not (self._closed or self._news or self._scheduler.busy):
                     self._changed.wait()
                 if self._closed:
                     return
@@ -91,26 +101,19 @@ class Driver:
                 self._scheduler.advance(self._has_news)
             except BaseException as error:  # a fault of ours: nobody may wait for ever
                 self._fail(error)
-                continue
-            for listener in self._listeners:
-                version = listener.version
-                if version != listener.seen:
-                    listener.seen = version
-                    self._tell(listener)
-
-    def _busy(self) -> bool:
-        """Whether somebody waits for a sequence that has not ended; who is slow to take its end is nobody."""
-        return any(not s.done for listener in self._listeners for s in listener.sequences)
+            self._tell()
 
     def _has_news(self) -> bool:
-        return self._closed or not self._busy() or any(x.version != x.seen for x in self._listeners)
+        return self._closed or bool(self._news) or not self._scheduler.busy
 
     def _fail(self, error: BaseException) -> None:
-        for listener in self._listeners:
+        with self._changed:
+            listeners = list(self._listeners)
+        for listener in listeners:
             self._scheduler.cancel(listener.sequences, error)
-            self._tell(listener)
+        self._tell()
 
-    @staticmethod
-    def _tell(listener: _Listener) -> None:
-        with contextlib.suppress(RuntimeError):  # its event loop is closed: nobody listens any more
-            listener.notify()
+    def _tell(self) -> None:
+        while self._news:
+            with contextlib.suppress(RuntimeError):  # its event loop is closed: nobody listens any more
+                self._news.popleft().notify()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 
 from qanat.engine import sequence
@@ -69,31 +71,50 @@ def stream_chunks(
 
 
 class Growing:
-    """Replies in the making. False when all have ended and were given out."""
+    """Replies in the making. False when all have ended and were given out.
 
-    def __init__(self, generations: Sequence[Generation], tokenizer: Tokenizer) -> None:
+    on_news: called by whoever computes, each time that `has_news` has become true.
+    """
+
+    def __init__(
+        self,
+        generations: Sequence[Generation],
+        tokenizer: Tokenizer,
+        on_news: Callable[[], None] = lambda: None,
+    ) -> None:
         self.sequences = [g.sequence for g in generations]
-        self._left = list(generations)
         self._logprobs: dict[int, list[TokenLogprob]] = {id(g): [] for g in generations}
+        """Of every reply that has not been given out to its end."""
         self._tokenizer = tokenizer
+        self._on_news = on_news
+        # Sequences report themselves: to look at each of thousands after a step takes longer than the step.
+        self._news: deque[Generation] = deque()
+        for g in generations:
+            g.sequence.notify = partial(self._grown, g)
+
+    def _grown(self, g: Generation) -> None:
+        self._news.append(g)
+        self._on_news()
 
     def __bool__(self) -> bool:
-        return bool(self._left)
+        return bool(self._logprobs)
 
     def has_news(self) -> bool:
-        """Whether `news` would give something."""
-        return any(g.sequence.pieces or g.sequence.done for g in self._left)
+        """Whether `news` may give something."""
+        return bool(self._news)
 
     def news(self) -> Iterator[ReplyChunk]:
         """A chunk for each reply that has grown or ended since the last call. Raises what ended one early."""
-        for g in list(self._left):
+        grown = {id(g): g for g in (self._news.popleft() for _ in range(len(self._news)))}
+        for key, g in grown.items():
+            if key not in self._logprobs:
+                continue
             if g.sequence.error is not None:
                 raise g.sequence.error
             done = g.sequence.done
-            if done:
-                self._left.remove(g)
+            logprobs = self._logprobs.pop(key) if done else self._logprobs[key]
             if done or g.sequence.pieces:
-                yield _chunk(g, self._logprobs[id(g)], self._tokenizer, done=done)
+                yield _chunk(g, logprobs, self._tokenizer, done=done)
 
 
 def _chunk(g: Generation, logprobs: list[TokenLogprob], tokenizer: Tokenizer, *, done: bool) -> ReplyChunk:

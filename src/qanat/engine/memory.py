@@ -189,7 +189,10 @@ def plan(
         fits = (usable - needed.total - kept) // per_token
         if fits < _round_up(least):
             continue
-        chosen = context or min(most, DEFAULT_CONTEXT, fits // PAGE * PAGE)
+        spare = 0  # bytes that a default context leaves to snapshots where memory is short
+        if context is None and snapshots is None:
+            spare = min(LEAST_SNAPSHOTS * slot, (fits - _round_up(least)) * per_token // 8)
+        chosen = context or min(most, DEFAULT_CONTEXT, (fits - spare // per_token) // PAGE * PAGE)
         pages = min(fits // PAGE, sequences * _round_up(chosen) // PAGE)
         count = snapshots
         if count is None:  # of what is left, and of a quarter of the pages beyond one context
@@ -222,10 +225,12 @@ def _too_much(
     snapshots: int | None = None,
 ) -> OutOfMemoryError:
     helps = ["a smaller model"]
+    room = f"{_gb(free)} are free, a tenth of which is kept back"
     if snapshots:
         helps.insert(0, f"fewer than {snapshots} snapshots")
     if limit is not None and limit < SHARE * free:
         helps.insert(0, "a higher limit (memory)")
+        room = f"the limit is {_gb(limit)}"
     if context > LEAST_CONTEXT:
         helps.insert(0, f"a context shorter than {context} tokens (max_model_len)")
     if sequences > 1:
@@ -233,13 +238,12 @@ def _too_much(
     if weights == "f32" or (weights == "bf16" and backend == "cpu"):
         helps.insert(0, f"weights='{'bf16' if weights == 'f32' else 'int8'}'")
     return OutOfMemoryError(
-        f"the model needs about {_gib(needed.total)} ({weights} weights {_gib(needed.weights)}, state and a "
-        f"context of {context} tokens {_gib(needed.state + needed.keys_values)}, working memory "
-        f"{_gib(needed.working)}), but {_gib(free)} are free, a tenth of which is kept back"
-        f"{'' if limit is None else f', and the limit is {_gib(limit)}'}; "
+        f"the model needs about {_gb(needed.total)} ({weights} weights {_gb(needed.weights)}, state and a "
+        f"context of {context} tokens {_gb(needed.state + needed.keys_values)}, working memory "
+        f"{_gb(needed.working)}), but {room}; "
         f"try {', or '.join(helps)}, or end other programs"
     )
 
 
-def _gib(size: int) -> str:
-    return f"{size / 2**30:.2f} GiB"
+def _gb(size: int) -> str:
+    return f"{size / 1e9:.2f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"

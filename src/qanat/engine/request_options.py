@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from qanat.engine.sampling_params import shown
@@ -12,6 +11,7 @@ __all__ = ["RequestOptions"]
 
 MOST_PRIORITY = 1000
 LONGEST_SALT = 1024
+LONGEST_TIMEOUT = 1e9  # seconds, thirty years
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +38,10 @@ class RequestOptions:
             )
         if self.timeout is not None:
             number = isinstance(self.timeout, int | float) and not isinstance(self.timeout, bool)
-            if not number or not 0 < self.timeout < math.inf:
-                raise RequestError(f"timeout must be seconds above 0, not {shown(self.timeout)}")
+            if not number or not 0 < self.timeout <= LONGEST_TIMEOUT:
+                raise RequestError(
+                    f"timeout must be seconds, above 0 to {LONGEST_TIMEOUT:g}, not {shown(self.timeout)}"
+                )
         if not isinstance(self.cache_salt, str) or len(self.cache_salt) > LONGEST_SALT:
             raise RequestError(
                 f"cache_salt must be at most {LONGEST_SALT} characters of text, not {shown(self.cache_salt)}"

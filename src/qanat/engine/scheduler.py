@@ -73,6 +73,7 @@ class Scheduler:
         self._log = StepLog()
         self._changed = Condition()  # guards `_stepping` and the queue; notified after every step
         self._stepping = False
+        self._queueing = False
 
     def _copy_pages(self, sources: Iterable[int], targets: Iterable[int]) -> None:
         self._model.ops.copy_pages(self._state, list(sources), list(targets))
@@ -85,6 +86,11 @@ class Scheduler:
                 return False
             self.check_integrity()
             return True
+
+    @property
+    def busy(self) -> bool:
+        """Whether a sequence waits or runs."""
+        return bool(self._waiting or self._running)
 
     def submit(self, sequences: Iterable[Sequence]) -> None:
         """Queue sequences: all or none.
@@ -103,16 +109,27 @@ class Scheduler:
                 )
         with self._changed:
             most = self._most_waiting
+            if most is not None and len(sequences) > most + self._slots:
+                raise RequestError(
+                    f"{len(sequences)} replies were asked for at once, but {self._slots} can run and {most} "
+                    "wait: ask for fewer at a time, or raise max_waiting"
+                )
             if most is not None and len(self._waiting) + len(sequences) > most + max(0, self._vacant):
                 raise QueueFullError(
                     f"{len(self._waiting)} sequences wait already, of at most {most}: try again later"
                 )
-            for s in sequences:
-                self._arrivals += 1
-                s.arrival = self._arrivals
-                insort(self._waiting, s, key=_rank)
-                if s.deadline is not None:
-                    heapq.heappush(self._deadlines, (s.deadline, s.arrival, s))
+            self._queueing = True
+            try:
+                for s in sequences:
+                    self._arrivals += 1
+                    s.arrival = self._arrivals
+                    insort(self._waiting, s, key=_rank)
+                    if s.deadline is not None:
+                        heapq.heappush(self._deadlines, (s.deadline, s.arrival, s))
+            finally:
+                self._queueing = False
+                if not self._stepping:
+                    self._release_ended()
 
     @property
     def _vacant(self) -> int:
@@ -153,9 +170,10 @@ class Scheduler:
             for s in sequences:
                 if not s.done:
                     s.error, s.cancelled = error, error is None
+                    s.notify()
                     self._ended.append(s)
-            with self._changed:
-                if not self._stepping:
+            with self._changed:  # which this thread may hold already: a finaliser runs anywhere
+                if not (self._stepping or self._queueing):
                     self._release_ended()
 
     def check_integrity(self) -> None:
@@ -205,17 +223,18 @@ class Scheduler:
             self._log.add(self._stepper.compute(work, begin, len(self._running), len(self._waiting)))
         except Exception as error:
             for w in work:
-                w.sequence.error = error
+                w.sequence.fail(error)
         except BaseException:
             for w in work:
-                w.sequence.error = RequestError("the computation was interrupted from another thread")
+                w.sequence.fail(RequestError("the computation was interrupted from another thread"))
             raise
         finally:
             for w in work:
                 if w.sequence.done:
                     self._release(w.sequence)
         if self._debug:
-            self._check()
+            with self._changed:
+                self._check()
 
     def _admit(self) -> None:
         with self._changed:  # other threads submit meanwhile
@@ -252,8 +271,11 @@ class Scheduler:
             while self._deadlines and (self._deadlines[0][2].done or self._deadlines[0][0] <= now):
                 s = heapq.heappop(self._deadlines)[2]
                 if not s.done:
-                    s.error = DeadlineError(
-                        f"the request had not ended when its time was up ({s.output_len} tokens were written)"
+                    s.fail(
+                        DeadlineError(
+                            "the request had not ended when its time was up "
+                            f"({s.output_len} tokens were written)"
+                        )
                     )
                     self._release(s)
 

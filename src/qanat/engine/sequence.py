@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -89,6 +90,7 @@ class Sequence:
         self.pieces: deque[Piece] = deque()
         self.finish_reason: FinishReason | None = None
         self.error: BaseException | None = None
+        self.notify: Callable[[], None] = _nobody  # called when there is a new piece, and at the end
         self.cached: int | None = None  # tokens of the prompt that a snapshot spared
         # The scheduler's:
         self.arrival = 0
@@ -222,3 +224,13 @@ class Sequence:
                 reason = "stop"
         self.pieces.append(Piece(choice, text))
         self.finish_reason = reason  # last: a reader in another thread that sees it must find all pieces
+        self.notify()
+
+    def fail(self, error: BaseException) -> None:
+        """End it with an error."""
+        self.error = error
+        self.notify()
+
+
+def _nobody() -> None:
+    """Nobody listens."""

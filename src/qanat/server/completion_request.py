@@ -14,6 +14,8 @@ __all__ = ["CompletionRequest", "read_completion_request"]
 DEFAULT_MAX_TOKENS = 16
 """OpenAI's: a text that nobody asked a question has no natural end."""
 MAX_PROMPTS = 1024
+MAX_REPLIES = 4096
+"""To all prompts of one request."""
 MAX_IDS = 1 << 20
 _MAX_ID = 2**31 - 1
 
@@ -55,6 +57,11 @@ def read_completion_request(value: Any) -> CompletionRequest:
     best_of = body.take("best_of", integer(1, MAX_CHOICES))
     if best_of not in (None, sampling.get("n", 1)):
         raise FieldError("`best_of` is not supported: leave it out, or make it equal to `n`", "best_of")
+    replies = len(prompts) * sampling.get("n", 1)
+    if replies > MAX_REPLIES:
+        raise FieldError(
+            f"{len(prompts)} prompts times `n` are {replies} replies; at most {MAX_REPLIES}", "n"
+        )
     body.refuse("suffix", "a text is continued, not filled in")
     stream, include_usage = read_streaming(body)
     if stream and echo and logprobs is not None:

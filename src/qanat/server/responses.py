@@ -114,7 +114,10 @@ def usage_object(usages: Sequence[Sequence[Usage]]) -> dict[str, Any]:
         "prompt_tokens": prompt,
         "completion_tokens": completion,
         "total_tokens": prompt + completion,
-        "prompt_tokens_details": {"cached_tokens": sum(of_prompt[0].cached_tokens for of_prompt in usages)},
+        # The first reply to a prompt reads it for all: what the others found is no earlier request's.
+        "prompt_tokens_details": {
+            "cached_tokens": sum(min(u.cached_tokens for u in of_prompt) for of_prompt in usages)
+        },
         "completion_tokens_details": {
             "reasoning_tokens": sum(usage.reasoning_tokens for of_prompt in usages for usage in of_prompt)
         },
