@@ -26,7 +26,7 @@ from qanat.server.chat_request import read_chat_request
 from qanat.server.completion_request import read_completion_request
 from qanat.server.errors import error_response
 from qanat.server.fields import FieldError
-from qanat.server.responses import Head, chat_completion, text_completion
+from qanat.server.responses import Head, chat_completion, text_completion, usage_object
 from qanat.server.streams import ChatStream, TextStream
 from qanat.text.dialects import ReplyDelta, ToolCall
 from tests.server.bodies import TOOL, ask
@@ -326,3 +326,9 @@ def test_only_the_model_that_answers_can_be_asked_for() -> None:
     check_model("pocket", ["pocket"])
     with pytest.raises(FieldError, match="'pocket'"):
         check_model("gpt-4o", ["pocket"])
+
+
+def test_what_a_prompts_replies_find_of_one_another_is_not_cached_from_before() -> None:
+    first, sibling = Usage(9, 1, cached_tokens=2), Usage(9, 1, cached_tokens=8)
+    for order in ([first, sibling], [sibling, first]):  # as they end
+        assert usage_object([order])["prompt_tokens_details"] == {"cached_tokens": 2}

@@ -202,6 +202,7 @@ def test_what_cannot_be_used_is_refused_by_its_name(fields: dict[str, Any], para
         ({"logprobs": True}, "logprobs"),
         ({"echo": True, "logprobs": 1, "stream": True}, "logprobs"),
         ({"best_of": 3}, "best_of"),
+        ({"prompt": ["a"] * 1024, "n": 5}, "n"),
         ({"suffix": "end"}, "suffix"),
         ({"messages": ask()}, "messages"),
     ],
