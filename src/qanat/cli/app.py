@@ -22,6 +22,7 @@ from qanat.cli.inspect import inspect
 from qanat.cli.models import list_models, pull, remove
 from qanat.cli.render import render
 from qanat.cli.run import run as run_command
+from qanat.cli.serve import serve
 from qanat.cli.tokenize import detokenize, tokenize
 from qanat.cli.verify import verify
 
@@ -73,6 +74,7 @@ def _root(
 app.command("run")(run_command)
 app.command("chat")(chat)
 app.command("batch")(batch)
+app.command("serve")(serve)
 app.command("tokenize")(tokenize)
 app.command("detokenize")(detokenize)
 app.command("render")(render)

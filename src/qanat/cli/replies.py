@@ -26,6 +26,7 @@ MINIATURE = 8_000_000
 __all__ = [
     "LARGE",
     "Partial",
+    "announce_model",
     "count_prompt",
     "open_model",
     "plan_memory",
@@ -41,14 +42,9 @@ def open_model(options: ModelOptions, *, brief: bool = False, sequences: int = 1
     With `brief`, one short prompt is all that will come: a miniature has answered it with the reference
     backend before compiled kernels would be loaded.
     """
-    from qanat.checkpoint import load_checkpoint
     from qanat.engine import LLM
 
-    checkpoint = load_checkpoint(
-        options.model, revision=options.revision, offline=options.offline or None
-    )  # maps the files; reads no weights
-    if checkpoint.total_bytes > LARGE:
-        _announce(checkpoint, options, sequences)
+    checkpoint = _open(options, sequences)
     backend, weights = options.backend.value, options.weights.value
     if brief and (backend, weights, options.threads) == ("auto", "auto", None):
         backend = "reference" if checkpoint.total_bytes <= MINIATURE else backend
@@ -67,6 +63,22 @@ def open_model(options: ModelOptions, *, brief: bool = False, sequences: int = 1
         )
     finally:
         status.clear()
+
+
+def announce_model(options: ModelOptions, *, sequences: int) -> None:
+    """Say what another process is going to load; fetch it from the hub where it has to be."""
+    checkpoint = _open(options, sequences)
+    _announce_compilation(checkpoint, options.backend.value, options, sequences)
+
+
+def _open(options: ModelOptions, sequences: int) -> Checkpoint:
+    """Map the files, and read no weights; what a large model will take is said."""
+    from qanat.checkpoint import load_checkpoint
+
+    checkpoint = load_checkpoint(options.model, revision=options.revision, offline=options.offline or None)
+    if checkpoint.total_bytes > LARGE:
+        _announce(checkpoint, options, sequences)
+    return checkpoint
 
 
 def _announce(checkpoint: Checkpoint, options: ModelOptions, sequences: int) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import partial
 from typing import Any, overload
 
@@ -118,15 +119,32 @@ class AsyncLLM(Engine):
         async for chunk in self._run(generations):
             yield chunk
 
-    async def _run(self, generations: Sequence[Generation]) -> AsyncIterator[ReplyChunk]:
+    @contextlib.contextmanager
+    def running(self, generations: Sequence[Generation]) -> Iterator[AsyncIterator[ReplyChunk]]:
+        """Queue what `of_prompts` or `of_conversation` made, at once; it runs within the block.
+
+        Gives its chunks, to be read by the task that entered.
+
+        Raises:
+            RequestError, QueueFullError: it cannot be queued.
+        """
         loop, news = asyncio.get_running_loop(), asyncio.Event()
         listener = Listener(partial(loop.call_soon_threadsafe, news.set))
         growing = Growing(generations, self.tokenizer, partial(self._driver.report, listener))
         listener.sequences = growing.sequences
         with self._driver.running(listener):
-            while growing:
-                await news.wait()
-                news.clear()
-                listener.heard()  # before looking: what comes meanwhile is told again
-                for chunk in growing.news():
-                    yield chunk
+            yield _chunks(growing, listener, news)
+
+    async def _run(self, generations: Sequence[Generation]) -> AsyncIterator[ReplyChunk]:
+        with self.running(generations) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+
+async def _chunks(growing: Growing, listener: Listener, news: asyncio.Event) -> AsyncIterator[ReplyChunk]:
+    while growing:
+        await news.wait()
+        news.clear()
+        listener.heard()  # before looking: what comes meanwhile is told again
+        for chunk in growing.news():
+            yield chunk

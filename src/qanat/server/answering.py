@@ -17,9 +17,19 @@ from qanat.text.dialects import starts_in_thought
 
 if TYPE_CHECKING:
     from qanat.engine import LLM
+    from qanat.engine.core import Engine
+    from qanat.engine.generation import Generation
     from qanat.engine.reply import ReplyChunk
+    from qanat.engine.request_options import RequestOptions
 
-__all__ = ["check_model", "echoed_prompts", "start_chat", "start_completion"]
+__all__ = [
+    "check_model",
+    "echoed_prompts",
+    "prepare_generations",
+    "rendered_prompt",
+    "start_chat",
+    "start_completion",
+]
 
 
 def check_model(asked: str | None, names: list[str]) -> None:
@@ -41,10 +51,9 @@ def start_chat(llm: LLM, request: ChatRequest) -> Iterator[ReplyChunk]:
 
     What it does not say of sampling is as the model card advises. Raises as `LLM.chat` does.
     """
-    thinking = _thinks(llm.template, request.enable_thinking)
     return llm.chat(
         request.messages,
-        _completed(llm, request.params, thinking=thinking),
+        _chat_params(llm, request),
         tools=request.tools,
         enable_thinking=request.enable_thinking,
         stream=True,
@@ -57,7 +66,36 @@ def start_completion(llm: LLM, request: CompletionRequest) -> Iterator[ReplyChun
     return llm.generate(list(request.prompts), params, stream=True)
 
 
-def echoed_prompts(llm: LLM, request: CompletionRequest) -> list[EchoedPrompt] | None:
+def prepare_generations(
+    llm: Engine, request: ChatRequest | CompletionRequest, options: RequestOptions
+) -> list[Generation]:
+    """What `AsyncLLM.running` runs for a request. Raises as `LLM.chat` and `LLM.generate` do."""
+    if isinstance(request, ChatRequest):
+        return llm.of_conversation(
+            request.messages,
+            _chat_params(llm, request),
+            tools=request.tools,
+            documents=None,
+            enable_thinking=request.enable_thinking,
+            continue_final_message=False,
+            options=options,
+            sanitize=False,
+            template_kwargs={},
+        )
+    params = _completed(llm, request.params, thinking=False)
+    return llm.of_prompts(list(request.prompts), params, options)[1]
+
+
+def rendered_prompt(llm: Engine, request: ChatRequest) -> str:
+    """The text that a chat request puts to the model. TemplateError, FieldError."""
+    _thinks(llm.template, request.enable_thinking)
+    switch: dict[str, Any] = {}
+    if request.enable_thinking is not None:
+        switch["enable_thinking"] = request.enable_thinking
+    return llm.template.render(request.messages, tools=request.tools, add_generation_prompt=True, **switch)
+
+
+def echoed_prompts(llm: Engine, request: CompletionRequest) -> list[EchoedPrompt] | None:
     """The prompts, if the request wants them back before the replies. Start it first, which checks them."""
     if not request.echo:
         return None
@@ -71,7 +109,11 @@ def echoed_prompts(llm: LLM, request: CompletionRequest) -> list[EchoedPrompt] |
     return echoed
 
 
-def _completed(llm: LLM, params: SamplingParams, *, thinking: bool) -> SamplingParams:
+def _chat_params(llm: Engine, request: ChatRequest) -> SamplingParams:
+    return _completed(llm, request.params, thinking=_thinks(llm.template, request.enable_thinking))
+
+
+def _completed(llm: Engine, params: SamplingParams, *, thinking: bool) -> SamplingParams:
     return params.with_defaults(model_card_params(llm.checkpoint, thinking))
 
 

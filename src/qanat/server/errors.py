@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import Any
 
 from qanat.errors import (
@@ -16,9 +17,37 @@ from qanat.errors import (
 )
 from qanat.server.fields import FieldError
 
-__all__ = ["MODEL_NOT_FOUND", "error_object", "error_response"]
+__all__ = [
+    "MODEL_NOT_FOUND",
+    "RelayedError",
+    "UnavailableError",
+    "error_object",
+    "error_response",
+    "log_bug",
+]
 
 MODEL_NOT_FOUND = "model_not_found"
+
+
+class UnavailableError(QanatError):
+    """Nobody can answer now: the model loads, its process has died, or the server is being stopped.
+
+    Attributes:
+        code: which of them, in a word.
+    """
+
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class RelayedError(QanatError):
+    """An error of another process, as status and body."""
+
+    def __init__(self, status: int, body: dict[str, Any]) -> None:
+        super().__init__(body["error"]["message"])
+        self.status = status
+        self.body = body
 
 
 def error_response(error: Exception) -> tuple[int, dict[str, Any]]:
@@ -27,6 +56,10 @@ def error_response(error: Exception) -> tuple[int, dict[str, Any]]:
     What a client sent is its to mend (400, or 404 for an unknown model); anything else is the server's (500).
     What is no QanatError is a bug, and its words may hold what is nobody's business.
     """
+    if isinstance(error, RelayedError):
+        return error.status, error.body
+    if isinstance(error, UnavailableError):
+        return 503, error_object(503, str(error), code=error.code)
     if isinstance(error, FieldError):
         status = 404 if error.code == MODEL_NOT_FOUND else 400
         return status, error_object(status, str(error), error.param, error.code)
@@ -49,3 +82,9 @@ def error_object(
     """OpenAI's error object; `type` follows the status."""
     kind = "invalid_request_error" if status < 500 else "server_error"
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+
+
+def log_bug(error: Exception) -> None:
+    """Where whoever runs the server sees it, on stderr: the traceback of what is no QanatError."""
+    if not isinstance(error, QanatError):
+        traceback.print_exception(error)

@@ -1,0 +1,150 @@
+"""`qanat serve`: a model behind HTTP."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from qanat.cli.input import InputError
+from qanat.cli.options import ModelOptions, grouped
+from qanat.cli.output import note
+from qanat.cli.replies import announce_model
+
+__all__ = ["serve"]
+
+_NEEDED = ("starlette", "uvicorn", "h11", "msgspec", "prometheus_client")
+
+
+def _option(help: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel="Server", **more)
+
+
+@grouped
+def serve(
+    *,
+    host: Annotated[str, _option("Address to listen on.", "--host", metavar="ADDRESS")] = "127.0.0.1",
+    port: Annotated[
+        int, _option("Port to listen on; 0 takes any that is free.", "--port", metavar="N", min=0, max=65535)
+    ] = 8000,
+    max_batch: Annotated[
+        int, _option("Sequences computed at once.", "--max-batch", metavar="N", min=1, max=1024)
+    ] = 8,
+    max_waiting: Annotated[
+        int,
+        _option(
+            "Sequences that may wait beyond those; more are refused with 429.",
+            "--max-waiting",
+            metavar="N",
+            min=0,
+            max=100_000,
+        ),
+    ] = 64,
+    api_key_file: Annotated[
+        Path | None,
+        _option(
+            "Clients must show a key from this file, one a line; read again when it changes.",
+            "--api-key-file",
+            metavar="FILE",
+        ),
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        _option(
+            "Let pages of this site use the server, as https://example.org; may be given several times.",
+            "--allow-origin",
+            metavar="ORIGIN",
+        ),
+    ] = None,
+    served_model_name: Annotated[
+        list[str] | None,
+        _option(
+            "What clients call the model, instead of MODEL; may be given several times.",
+            "--served-model-name",
+            metavar="NAME",
+        ),
+    ] = None,
+    request_timeout: Annotated[
+        float | None,
+        _option("End answers that take longer.", "--request-timeout", metavar="SECONDS", min=0.001),
+    ] = None,
+    drain: Annotated[
+        float,
+        _option(
+            "How long answers under way may take once the server is told to stop.",
+            "--drain",
+            metavar="SECONDS",
+            min=0,
+        ),
+    ] = 30.0,
+    restart_engine: Annotated[
+        bool, _option("Start the engine's process again if it dies.", "--restart-engine")
+    ] = False,
+    model: ModelOptions,
+) -> None:
+    """Serve a model in OpenAI's dialect of HTTP."""
+    _require_extra()
+    from qanat.server.engine_client import EngineOptions
+    from qanat.server.http.run import run_server
+    from qanat.server.http.settings import ServerSettings
+
+    origins = tuple(_origin(origin, keys=api_key_file is not None) for origin in allow_origin or ())
+    names = served_model_name or list(dict.fromkeys([model.model, Path(model.model).name]))
+    settings = ServerSettings(
+        names=tuple(names),
+        host=host,
+        port=port,
+        key_file=api_key_file,
+        origins=origins,
+        most_requests=max_batch + max_waiting,
+        request_timeout=request_timeout,
+        drain=drain,
+    )
+    options = EngineOptions(
+        model=model.model,
+        backend=model.backend.value,
+        weights=model.weights.value,
+        threads=model.threads,
+        revision=model.revision,
+        offline=model.offline or None,
+        max_model_len=model.max_model_len,
+        max_batch=max_batch,
+        memory=model.memory_bytes,
+        max_waiting=max_waiting,
+    )
+    run_server(
+        settings,
+        options,
+        restart=restart_engine,
+        tell=note,
+        before=lambda: announce_model(model, sequences=max_batch),
+    )
+
+
+def _require_extra() -> None:
+    for name in _NEEDED:
+        try:
+            import_module(name)
+        except ImportError:
+            raise InputError(
+                f"serve needs {name}, which is not installed: pip install 'qanat[serve]'"
+            ) from None
+
+
+def _origin(origin: str, *, keys: bool) -> str:
+    """An origin as browsers write it."""
+    if origin == "*":
+        if not keys:
+            raise InputError(
+                "--allow-origin '*' lets every page that a browser here opens use the model: name the sites, "
+                "or give --api-key-file as well"
+            )
+        return origin
+    scheme, separator, host = origin.partition("://")
+    if scheme not in ("http", "https") or not separator or not host or any(c in host for c in "/?#@ "):
+        raise InputError(
+            f"--allow-origin {origin}: write it as https://example.org, with nothing after the name"
+        )
+    return origin.lower()

@@ -1,0 +1,90 @@
+"""The ASGI application: routes, and what becomes of errors that no endpoint handles."""
+
+from __future__ import annotations
+
+from starlette.exceptions import HTTPException
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from qanat.server.chat_request import read_chat_request
+from qanat.server.completion_request import read_completion_request
+from qanat.server.errors import log_bug
+from qanat.server.http.api_keys import ApiKeys
+from qanat.server.http.body import ClientGoneError
+from qanat.server.http.generation import Generation
+from qanat.server.http.guard import Guard
+from qanat.server.http.questions import Questions, answering
+from qanat.server.http.replies import error_reply, refusal
+from qanat.server.http.service import Service
+
+__all__ = ["create_app"]
+
+_WORDS = {404: "there is nothing under this path", 405: "this path is not asked with this method"}
+
+
+def create_app(service: Service, keys: ApiKeys | None) -> ASGIApp:
+    """The application. Whoever is let in by the guard finds the routes."""
+    asked = Questions(service)
+    gets = {
+        "/health": asked.health,
+        "/metrics": asked.metrics,
+        "/v1/models": asked.models,
+        "/v1/models/{name:path}": asked.model,
+    }
+    posts = {
+        "/tokenize": asked.tokenize,
+        "/detokenize": asked.detokenize,
+        "/apply-template": asked.apply_template,
+    }
+    generations = {
+        "/v1/chat/completions": Generation(service, read_chat_request),
+        "/v1/completions": Generation(service, read_completion_request),
+    }
+    routes = [
+        *(Route(path, answering(endpoint), methods=["GET"]) for path, endpoint in gets.items()),
+        *(Route(path, answering(endpoint), methods=["POST"]) for path, endpoint in posts.items()),
+        *(Route(path, endpoint, methods=["POST"]) for path, endpoint in generations.items()),
+    ]
+    settings = service.settings
+    return Guard(
+        _Outcomes(Router(routes, redirect_slashes=False), service, frozenset(gets | posts | generations)),
+        keys=keys,
+        host=settings.host,
+        origins=settings.origins,
+    )
+
+
+class _Outcomes:
+    """Turns what an endpoint raises into an answer, and counts answers."""
+
+    def __init__(self, app: ASGIApp, service: Service, paths: frozenset[str]) -> None:
+        self._app = app
+        self._paths = paths
+        self._answers = service.metrics.answers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        status: int | None = None
+
+        async def noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        scope["app"] = self._app  # so that the router raises what it cannot find, as errors of one form
+        try:
+            await self._app(scope, receive, noting)
+        except HTTPException as error:
+            message = _WORDS.get(error.status_code, error.detail)
+            headers = dict(error.headers or {})
+            await refusal(error.status_code, message, headers=headers)(scope, receive, noting)
+        except ClientGoneError:
+            status = 499  # as nginx counts them
+        except TimeoutError:  # it does not read what it asked for
+            status = 499
+        except Exception as error:
+            log_bug(error)
+            if status is None:
+                await error_reply(error)(scope, receive, noting)
+        path = scope["path"] if scope["path"] in self._paths else "other"  # a client must not make up labels
+        self._answers.labels(path, str(status)).inc()

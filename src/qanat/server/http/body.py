@@ -1,0 +1,69 @@
+"""A request's body: read within its bounds of bytes and time, then parsed as strict JSON."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope
+
+from qanat.checkpoint.strict_json import parse_json
+from qanat.errors import RequestError
+
+__all__ = ["ClientGoneError", "read_json"]
+
+LARGE = 256 * 1024
+"""Bytes from which a body is parsed in a thread, so that the event loop goes on meanwhile."""
+_CLOSE = {"connection": "close"}  # the rest of the body is not waited for
+
+
+class ClientGoneError(Exception):
+    """The client closed the connection: there is nobody to answer."""
+
+
+async def read_json(scope: Scope, receive: Receive, *, most: int, seconds: float) -> Any:
+    """The JSON value of a body of at most `most` bytes.
+
+    Raises:
+        HTTPException: 413 or 408: it is too large, or came too slowly.
+        RequestError: it is no JSON.
+        ClientGoneError: the client did not finish.
+    """
+    told = Headers(scope=scope).get("content-length", "0")  # digits, as h11 has checked
+    if int(told) > most:
+        raise _too_large(most)
+    try:
+        async with asyncio.timeout(seconds):
+            data = await _read(receive, most)
+    except TimeoutError:
+        raise HTTPException(
+            408, f"the body of the request did not arrive within {seconds:g} s", _CLOSE
+        ) from None
+    if len(data) >= LARGE:
+        return await asyncio.to_thread(_parsed, data)
+    return _parsed(data)
+
+
+async def _read(receive: Receive, most: int) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGoneError
+        pieces.append(message.get("body", b""))
+        size += len(pieces[-1])
+        if size > most:
+            raise _too_large(most)
+        if not message.get("more_body", False):
+            return b"".join(pieces)
+
+
+def _too_large(most: int) -> HTTPException:
+    return HTTPException(413, f"the body of a request may have {most} bytes at most", _CLOSE)
+
+
+def _parsed(data: bytes) -> Any:
+    return parse_json(data, "the body", RequestError, "send one JSON object")
