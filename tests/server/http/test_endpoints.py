@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from typing import Any
 
 import pytest
@@ -11,10 +9,10 @@ import pytest
 from qanat.engine import LLM, SamplingParams
 from tests.server.bodies import TOOL, ask
 from tests.server.client import joined_chat, joined_text
-from tests.server.http.serving import Client, Program, eventually
+from tests.server.http.serving import Program, eventually
+from tests.server.http.storm import storm
 
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
-STORY = {"messages": ask("Tell me a story about a fox."), "temperature": 1.0, "ignore_eos": True}
 
 
 def without_time(answer: dict[str, Any]) -> dict[str, Any]:
@@ -158,39 +156,6 @@ def test_figures_are_counted(server: Program) -> None:
     text = server.ask("GET", "/metrics")[1]
     assert 'qanat_http_answers_total{path="other",status="404"}' in text
     assert "made" not in text
-
-
-def storm(client: Client) -> None:
-    """32 streams at once; a fifth leave, some before the first word, some later. The others are whole."""
-    alone = client.stream(CHAT, **STORY, seed=7, max_tokens=40)
-    texts: dict[int, str] = {}
-
-    def one(number: int) -> None:
-        leaves = number % 5 == 0
-        fields = {**STORY, "seed": 7, "max_tokens": 3000 if leaves else 40}
-        if leaves and number % 10 == 0:  # waits in the queue, or reads a long prompt
-            fields["messages"] = ask("fox " * 900 + str(number))
-            connection = client.connect()
-            connection.request("POST", CHAT, json.dumps({**fields, "stream": number % 20 == 0}))
-            threading.Event().wait(0.1)
-            connection.close()
-            return
-        with client.streaming(CHAT, **fields) as stream:
-            objects = []
-            for item in stream.objects():
-                objects.append(item)
-                if leaves and len(objects) == 5:
-                    return
-            assert stream.done
-        texts[number] = joined_chat(objects)[0]["message"]["content"]
-
-    threads = [threading.Thread(target=one, args=(number,)) for number in range(32)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(texts) == 25
-    assert set(texts.values()) == {joined_chat(alone)[0]["message"]["content"]}
 
 
 def test_of_32_streams_a_fifth_leave_and_everything_is_free_again(server: Program) -> None:
