@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -91,6 +92,11 @@ def serve(
     from qanat.server.http.settings import ServerSettings
 
     origins = tuple(_origin(origin, keys=api_key_file is not None) for origin in allow_origin or ())
+    for option, seconds in (("--request-timeout", request_timeout), ("--drain", drain)):
+        if seconds is not None and not math.isfinite(seconds):
+            raise InputError(f"{option} must be a number of seconds, not {seconds}")
+    if any(not name.strip() for name in served_model_name or ()):
+        raise InputError("--served-model-name is blank: clients could not ask for it")
     names = served_model_name or list(dict.fromkeys([model.model, Path(model.model).name]))
     settings = ServerSettings(
         names=tuple(names),

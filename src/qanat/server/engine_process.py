@@ -8,6 +8,7 @@ this process, at once: it has nothing to put in order.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -18,7 +19,7 @@ from typing import Any
 
 from qanat.errors import QanatError
 from qanat.server.chat_request import ChatRequest
-from qanat.server.engine_client import Question, Render
+from qanat.server.engine_client import EngineClient, Question, Render
 from qanat.server.errors import error_response, log_bug
 from qanat.server.local_engine import LocalEngine
 from qanat.server.wire import (
@@ -41,33 +42,34 @@ from qanat.server.wire import (
     unpack_request,
 )
 
-__all__ = ["main"]
+__all__ = ["Host", "main"]
 
 
-class _Host:
+class Host:
     """Runs what the server asks for: a task for each request and question."""
 
-    def __init__(self, engine: LocalEngine, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, engine: EngineClient, writer: asyncio.StreamWriter) -> None:
         self._engine = engine
         self._writer = writer
-        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self.tasks: dict[int, asyncio.Task[None]] = {}
 
     async def send(self, message: FromEngine) -> None:
         """Write a message; waits while the server is slow to read."""
         self._writer.write(encode(message))
-        await self._writer.drain()
+        with contextlib.suppress(ConnectionError):  # the server has gone: whoever reads ends the process
+            await self._writer.drain()
 
     def take(self, message: Run | Ask | Cancel) -> None:
         """Do what a message says."""
         if isinstance(message, Cancel):
-            task = self._tasks.get(message.id)
+            task = self.tasks.get(message.id)
             if task is not None:
                 task.cancel()
             return
         work = self._run(message) if isinstance(message, Run) else self._answer(message)
         task = asyncio.create_task(self._reporting(message.id, work))
-        self._tasks[message.id] = task
-        task.add_done_callback(lambda _: self._tasks.pop(message.id))
+        self.tasks[message.id] = task
+        task.add_done_callback(lambda _: self.tasks.pop(message.id))
 
     async def _reporting(self, number: int, work: Coroutine[Any, Any, None]) -> None:
         try:
@@ -120,7 +122,7 @@ async def _serve(connection: socket.socket) -> None:
         log_bug(error)
         failure = Failed(f"{type(error).__name__}: {error}", mendable=False)
     else:
-        host = _Host(engine, writer)
+        host = Host(engine, writer)
         await host.send(Ready(engine.info))
         data = await first
         while data is not None:

@@ -169,7 +169,8 @@ _KINDS: dict[str, type[Request]] = {"chat": ChatRequest, "completion": Completio
 def pack_request(request: Request) -> bytes:
     """A request that was read, as JSON."""
     kind = "chat" if isinstance(request, ChatRequest) else "completion"
-    return json.dumps([kind, asdict(request)]).encode()
+    values = {name: getattr(request, name) for name in request.__dataclass_fields__}  # asdict copies deeply
+    return json.dumps([kind, {**values, "params": asdict(request.params)}]).encode()
 
 
 def unpack_request(data: bytes) -> Request:

@@ -17,13 +17,25 @@ from qanat.server.http.questions import Questions, answering
 from qanat.server.http.replies import error_reply, refusal
 from qanat.server.http.service import Service
 
-__all__ = ["create_app"]
+__all__ = ["create_app", "create_routes"]
 
 _WORDS = {404: "there is nothing under this path", 405: "this path is not asked with this method"}
 
 
 def create_app(service: Service, keys: ApiKeys | None) -> ASGIApp:
     """The application. Whoever is let in by the guard finds the routes."""
+    routes = create_routes(service)
+    settings = service.settings
+    return Guard(
+        _Outcomes(Router(routes, redirect_slashes=False), service, frozenset(route.path for route in routes)),
+        keys=keys,
+        host=settings.host,
+        origins=settings.origins,
+    )
+
+
+def create_routes(service: Service) -> list[Route]:
+    """All paths."""
     asked = Questions(service)
     gets = {
         "/health": asked.health,
@@ -40,18 +52,11 @@ def create_app(service: Service, keys: ApiKeys | None) -> ASGIApp:
         "/v1/chat/completions": Generation(service, read_chat_request),
         "/v1/completions": Generation(service, read_completion_request),
     }
-    routes = [
+    return [
         *(Route(path, answering(endpoint), methods=["GET"]) for path, endpoint in gets.items()),
         *(Route(path, answering(endpoint), methods=["POST"]) for path, endpoint in posts.items()),
         *(Route(path, endpoint, methods=["POST"]) for path, endpoint in generations.items()),
     ]
-    settings = service.settings
-    return Guard(
-        _Outcomes(Router(routes, redirect_slashes=False), service, frozenset(gets | posts | generations)),
-        keys=keys,
-        host=settings.host,
-        origins=settings.origins,
-    )
 
 
 class _Outcomes:

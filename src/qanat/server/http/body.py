@@ -1,9 +1,10 @@
-"""A request's body: read within its bounds of bytes and time, then parsed as strict JSON."""
+"""A request's body: received within its bounds of bytes and time, parsed as strict JSON, and read."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -14,8 +15,10 @@ from qanat.errors import RequestError
 
 __all__ = ["ClientGoneError", "read_json"]
 
+T = TypeVar("T")
+
 LARGE = 256 * 1024
-"""Bytes from which a body is parsed in a thread, so that the event loop goes on meanwhile."""
+"""Bytes from which a body is parsed and read in a thread, so that the event loop goes on meanwhile."""
 _CLOSE = {"connection": "close"}  # the rest of the body is not waited for
 
 
@@ -23,12 +26,14 @@ class ClientGoneError(Exception):
     """The client closed the connection: there is nobody to answer."""
 
 
-async def read_json(scope: Scope, receive: Receive, *, most: int, seconds: float) -> Any:
-    """The JSON value of a body of at most `most` bytes.
+async def read_json(
+    scope: Scope, receive: Receive, read: Callable[[Any], T], *, most: int, seconds: float
+) -> T:
+    """What `read` makes of the JSON value of a body of at most `most` bytes.
 
     Raises:
         HTTPException: 413 or 408: it is too large, or came too slowly.
-        RequestError: it is no JSON.
+        RequestError: it is no JSON, or `read` refuses it.
         ClientGoneError: the client did not finish.
     """
     told = Headers(scope=scope).get("content-length", "0")  # digits, as h11 has checked
@@ -42,8 +47,8 @@ async def read_json(scope: Scope, receive: Receive, *, most: int, seconds: float
             408, f"the body of the request did not arrive within {seconds:g} s", _CLOSE
         ) from None
     if len(data) >= LARGE:
-        return await asyncio.to_thread(_parsed, data)
-    return _parsed(data)
+        return await asyncio.to_thread(lambda: read(_parsed(data)))
+    return read(_parsed(data))
 
 
 async def _read(receive: Receive, most: int) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -67,7 +67,7 @@ class EventStream:
             await self._send({"type": "http.response.body", "body": data, "more_body": more})
 
 
-async def with_pauses(items: AsyncIterator[T], seconds: float) -> AsyncIterator[T | None]:
+async def with_pauses(items: AsyncIterator[T], seconds: float) -> AsyncGenerator[T | None, None]:
     """The items, and None whenever nothing came for so many seconds."""
     task = asyncio.ensure_future(_next(items))
     try:

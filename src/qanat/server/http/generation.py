@@ -9,6 +9,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import aclosing
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -51,8 +52,9 @@ class Generation:
         clock = self._service.metrics.clock()
         try:
             with self._service.requests.place():
-                value = await read_json(scope, receive, most=settings.most_body, seconds=settings.stall)
-                request = self._read(value)
+                request = await read_json(
+                    scope, receive, self._read, most=settings.most_body, seconds=settings.stall
+                )
                 check_model(request.model, list(settings.names))
                 options = RequestOptions(timeout=settings.request_timeout, cache_salt=scope[SALT])
                 whole = await _while_connected(receive, self._answer(request, options, stream, clock))
@@ -77,12 +79,13 @@ class Generation:
                 return await self._whole(request, running)
             await stream.begin()
             writer = self._writer(request, running)
-            async for chunk in with_pauses(running.chunks, self._service.settings.keep_alive):
-                if chunk is None:
-                    await stream.comment()
-                else:
-                    clock.chunk()
-                    await stream.objects(writer.feed(chunk))
+            async with aclosing(with_pauses(running.chunks, self._service.settings.keep_alive)) as chunks:
+                async for chunk in chunks:
+                    if chunk is None:
+                        await stream.comment()
+                    else:
+                        clock.chunk()
+                        await stream.objects(writer.feed(chunk))
             await stream.objects(writer.finish())
         await stream.done()
         return None

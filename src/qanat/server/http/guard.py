@@ -96,7 +96,7 @@ def _name(host: str) -> str | None:
         parts.port  # noqa: B018 - raises if it is no number
     except ValueError:
         return None
-    return parts.hostname if parts.netloc == host and "@" not in host else None
+    return parts.hostname if parts.netloc == host else None
 
 
 def _is_loopback(name: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
@@ -20,7 +20,9 @@ from qanat.server.http.metrics import CONTENT_TYPE
 from qanat.server.http.replies import error_reply, json_reply, response_headers
 from qanat.server.http.service import Service
 
-__all__ = ["Questions"]
+__all__ = ["Questions", "answering"]
+
+T = TypeVar("T")
 
 MAX_IDS = 1 << 20
 _ids = listed(integer(0, 2**31 - 1), most=MAX_IDS)
@@ -63,24 +65,17 @@ class Questions:
 
     async def tokenize(self, request: HttpRequest) -> Response:
         """Token ids of `content`; with `parse_special` false its control tokens are plain text."""
-        body = Fields(await self._body(request))
-        content = body.require("content", text)
-        special = body.take("parse_special", boolean)
-        body.close()
-        ids = await self._ask(Tokenize(content, plain=special is False))
+        ids = await self._ask(await self._read(request, _tokenize))
         assert isinstance(ids, list)
         return json_reply({"tokens": ids, "count": len(ids)})
 
     async def detokenize(self, request: HttpRequest) -> Response:
         """Text of `tokens`."""
-        body = Fields(await self._body(request))
-        ids = body.require("tokens", _ids)
-        body.close()
-        return json_reply({"content": await self._ask(Detokenize(ids))})
+        return json_reply({"content": await self._ask(await self._read(request, _detokenize))})
 
     async def apply_template(self, request: HttpRequest) -> Response:
         """The prompt that a body of /v1/chat/completions would put to the model."""
-        chat = read_chat_request(await self._body(request))
+        chat = await self._read(request, read_chat_request)
         check_model(chat.model, list(self._service.settings.names))
         return json_reply({"prompt": await self._ask(Render(chat))})
 
@@ -98,15 +93,30 @@ class Questions:
         )
         return Response(data, headers=response_headers(CONTENT_TYPE))
 
-    async def _body(self, request: HttpRequest) -> Any:
+    async def _read(self, request: HttpRequest, read: Callable[[Any], T]) -> T:
         settings = self._service.settings
         return await read_json(
-            request.scope, request.receive, most=settings.most_body, seconds=settings.stall
+            request.scope, request.receive, read, most=settings.most_body, seconds=settings.stall
         )
 
     async def _ask(self, question: Question) -> Answer:
         with self._service.questions.place():
             return await self._service.engine.ask(question)
+
+
+def _tokenize(value: Any) -> Tokenize:
+    body = Fields(value)
+    content = body.require("content", text)
+    special = body.take("parse_special", boolean)
+    body.close()
+    return Tokenize(content, plain=special is False)
+
+
+def _detokenize(value: Any) -> Detokenize:
+    body = Fields(value)
+    ids = body.require("tokens", _ids)
+    body.close()
+    return Detokenize(ids)
 
 
 def answering(endpoint: Endpoint) -> Endpoint:

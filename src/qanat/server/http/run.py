@@ -24,6 +24,8 @@ from qanat.server.supervisor import Supervisor
 
 __all__ = ["configure", "run_server"]
 
+IDLE = 30
+"""Seconds that a connection is kept between two requests."""
 LAST_WORDS = 5
 """Seconds for connections to close in, once nothing is under way any more."""
 
@@ -85,6 +87,7 @@ def configure(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
         server_header=False,
         h11_max_incomplete_event_size=settings.most_head,
         limit_concurrency=settings.most_connections,
+        timeout_keep_alive=IDLE,
         timeout_graceful_shutdown=LAST_WORDS,
     )
 
