@@ -14,7 +14,7 @@ import pytest
 from qanat.server import local_engine
 from qanat.server.engine_client import EngineOptions
 from qanat.server.errors import UnavailableError
-from qanat.server.http import protocol
+from qanat.server.http import body, protocol
 from qanat.server.local_engine import LocalEngine
 from tests.server.bodies import ask
 from tests.server.http.fakes import FakeEngine
@@ -31,13 +31,14 @@ def head(length: int | None = None, path: str = CHAT) -> bytes:
 
 
 def parsed(answer: bytes) -> tuple[int, Any]:
-    before, _, body = answer.partition(b"\r\n\r\n")
+    before, _, text = answer.partition(b"\r\n\r\n")
     assert b"connection: close" in before.lower()
-    return int(before.split()[1]), json.loads(body)["error"]["message"]
+    return int(before.split()[1]), json.loads(text)["error"]["message"]
 
 
 @pytest.mark.parametrize("path", [CHAT, "/v1/completions", "/tokenize", "/detokenize", "/apply-template"])
-def test_a_body_that_is_too_large_is_not_read(path: str) -> None:
+def test_a_body_that_is_too_large_is_not_read(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    monkeypatch.setattr(body, "LINGER", 0.1)
     with served(FakeEngine(), most_body=1000) as client:
         for data in (
             head(10**12, path),  # which never comes
@@ -49,7 +50,17 @@ def test_a_body_that_is_too_large_is_not_read(path: str) -> None:
         assert client.ask("POST", path, b"x" * 1000)[0] == 400  # it was read
 
 
-def test_a_body_that_does_not_come_is_not_waited_for() -> None:
+def test_who_sends_too_much_reads_why() -> None:
+    """And does not find the connection reset while it is still sending."""
+    with served(FakeEngine(), most_body=1000) as client:
+        for _ in range(3):
+            assert (
+                client.refused(413, CHAT, messages=ask("x" * 30_000_000))["type"] == "invalid_request_error"
+            )
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body, "LINGER", 0.1)
     with served(FakeEngine(), stall=0.2) as client:
         assert parsed(raw(client.port, head(10) + b"{"))[0] == 408
         assert client.service is not None
@@ -98,8 +109,8 @@ def test_when_all_places_are_taken_the_next_is_told_to_come_again() -> None:
     with served(engine, most_requests=2) as client:
         with client.streaming(CHAT, messages=ask()), client.streaming(CHAT, messages=ask()):
             for stream in (False, True):
-                status, body, headers = client.ask("POST", CHAT, {"messages": ask(), "stream": stream})
-                assert (status, body["error"]["code"], headers["retry-after"]) == (429, "queue_full", "1")
+                status, answer, headers = client.ask("POST", CHAT, {"messages": ask(), "stream": stream})
+                assert (status, answer["error"]["code"], headers["retry-after"]) == (429, "queue_full", "1")
         eventually(lambda: engine.left == 2)
         with client.streaming(CHAT, messages=ask()):
             pass
@@ -110,8 +121,8 @@ def test_when_all_places_are_taken_the_next_is_told_to_come_again() -> None:
 def test_more_replies_than_may_wait_are_refused_before_the_stream_begins(stream: bool) -> None:
     engine = LocalEngine(EngineOptions(backend="reference", max_batch=1, max_waiting=1, debug=True))
     with served(engine) as client:
-        status, body, _ = client.ask("POST", CHAT, {"messages": ask(), "n": 3, "stream": stream})
-        assert (status, body["error"]["code"]) == (429, "queue_full")
+        status, answer, _ = client.ask("POST", CHAT, {"messages": ask(), "n": 3, "stream": stream})
+        assert (status, answer["error"]["code"]) == (429, "queue_full")
         assert client.ask("POST", CHAT, {"messages": ask(), "n": 2})[0] == 200
     assert engine.llm.idle
 
@@ -158,8 +169,8 @@ def test_whoever_does_not_read_ends_the_request() -> None:
     with served(engine, stall=0.3) as client, socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.connect(("127.0.0.1", client.port))
-        body = json.dumps({"messages": ask(), "stream": True}).encode()
-        connection.sendall(head(len(body)) + body)
+        data = json.dumps({"messages": ask(), "stream": True}).encode()
+        connection.sendall(head(len(data)) + data)
         eventually(lambda: engine.left == 1)
 
 
@@ -196,11 +207,11 @@ def test_a_failure_of_the_engine_is_an_error_or_the_last_event(
 @pytest.mark.parametrize("state", ["loading", "dead"])
 def test_health_and_figures_tell_that_nothing_is_answered(state: str) -> None:
     with served(FakeEngine(state=state, error=UnavailableError("no", state))) as client:
-        status, body, _ = client.ask("GET", "/health")
-        assert (status, body) == (503, {"status": state})
+        status, answer, _ = client.ask("GET", "/health")
+        assert (status, answer) == (503, {"status": state})
         assert client.metric("qanat_up") == 0
-        status, body, headers = client.ask("POST", "/tokenize", {"content": "x"})
-        assert (status, body["error"]["type"], headers["retry-after"]) == (503, "server_error", "1")
+        status, answer, headers = client.ask("POST", "/tokenize", {"content": "x"})
+        assert (status, answer["error"]["type"], headers["retry-after"]) == (503, "server_error", "1")
 
 
 def test_others_are_answered_while_a_prompt_is_rendered(monkeypatch: pytest.MonkeyPatch) -> None:

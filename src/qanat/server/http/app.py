@@ -10,7 +10,7 @@ from qanat.server.chat_request import read_chat_request
 from qanat.server.completion_request import read_completion_request
 from qanat.server.errors import log_bug
 from qanat.server.http.api_keys import ApiKeys
-from qanat.server.http.body import ClientGoneError
+from qanat.server.http.body import ClientGoneError, refuse_body
 from qanat.server.http.generation import Generation
 from qanat.server.http.guard import Guard
 from qanat.server.http.questions import Questions, answering
@@ -82,7 +82,11 @@ class _Outcomes:
         except HTTPException as error:
             message = _WORDS.get(error.status_code, error.detail)
             headers = dict(error.headers or {})
-            await refusal(error.status_code, message, headers=headers)(scope, receive, noting)
+            answer = refusal(error.status_code, message, headers=headers)
+            if "connection" in headers:
+                await refuse_body(answer, receive, noting)
+            else:
+                await answer(scope, receive, noting)
         except ClientGoneError:
             status = 499  # as nginx counts them
         except TimeoutError:  # it does not read what it asked for

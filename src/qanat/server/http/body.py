@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.types import Receive, Scope
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from qanat.checkpoint.strict_json import parse_json
 from qanat.errors import RequestError
 
-__all__ = ["ClientGoneError", "read_json"]
+__all__ = ["ClientGoneError", "read_json", "refuse_body"]
 
 T = TypeVar("T")
 
 LARGE = 256 * 1024
 """Bytes from which a body is parsed and read in a thread, so that the event loop goes on meanwhile."""
+LINGER = 2.0
+"""Seconds in which a client may finish sending what is not wanted."""
 _CLOSE = {"connection": "close"}  # the rest of the body is not waited for
 
 
@@ -49,6 +53,22 @@ async def read_json(
     if len(data) >= LARGE:
         return await asyncio.to_thread(lambda: read(_parsed(data)))
     return read(_parsed(data))
+
+
+async def refuse_body(answer: Response, receive: Receive, send: Send) -> None:
+    """Send an answer to a request whose body was not read, and let go of the connection.
+
+    Closed while the client still writes, it would be reset, and the client would never read the answer. So
+    what comes is thrown away for a while before the connection is closed.
+    """
+    headers = answer.raw_headers
+    await send({"type": "http.response.start", "status": answer.status_code, "headers": headers})
+    await send({"type": "http.response.body", "body": bytes(answer.body), "more_body": True})
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(LINGER):
+            while (message := await receive())["type"] != "http.disconnect" and message.get("more_body"):
+                pass
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def _read(receive: Receive, most: int) -> bytes:
