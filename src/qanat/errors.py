@@ -20,6 +20,7 @@ __all__ = [
     "SafetensorsError",
     "TemplateError",
     "TokenizerError",
+    "TooManyTokensError",
     "UnsupportedError",
 ]
 
@@ -50,6 +51,10 @@ class UnsupportedError(QanatError):
 
 class TokenizerError(QanatError):
     """tokenizer.json or the text given to it cannot be used."""
+
+
+class TooManyTokensError(TokenizerError):
+    """A text has more tokens than were wanted."""
 
 
 class TemplateError(QanatError):

@@ -49,10 +49,12 @@ def prepare_chat(
     continue_final_message: bool | str,
     sanitize: bool,
     template_kwargs: dict[str, Any],
+    most: int | None = None,
 ) -> ChatPrompt:
     """Render and encode.
 
     Raises:
+        TooManyTokensError: more than `most` tokens.
         RequestError: an image or video, no message at all, or an argument of the wrong kind.
         TemplateError: what the template refuses, in its words.
     """
@@ -92,6 +94,6 @@ def prepare_chat(
     if sanitize:
         segments = template.render_segments(messages, added_tokens=tokenizer.added_tokens, **options)
         text = "".join(segment.text for segment in segments)
-        return ChatPrompt(tokenizer.encode_prompt(segments), text, schemas, think_end)
+        return ChatPrompt(tokenizer.encode_prompt(segments, most=most), text, schemas, think_end)
     text = template.render(messages, **options)
-    return ChatPrompt(tokenizer.encode(text), text, schemas, think_end)
+    return ChatPrompt(tokenizer.encode(text, most=most), text, schemas, think_end)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,15 +16,25 @@ from qanat.engine.generation import Generation
 from qanat.engine.memory import PAGE, STEP_TOKENS, plan
 from qanat.engine.readers import PlainReader, Reader
 from qanat.engine.request_options import RequestOptions
-from qanat.engine.requests import Vocabulary, build_generations, check_ids, match_params, split_prompts
+from qanat.engine.requests import (
+    Vocabulary,
+    build_generations,
+    check_ids,
+    match_params,
+    split_prompts,
+    too_long,
+)
 from qanat.engine.sampling_params import SamplingParams, shown
 from qanat.engine.scheduler import Scheduler
 from qanat.engine.stats import EngineStats, StepRecord
-from qanat.errors import OutOfMemoryError, RequestError
+from qanat.errors import OutOfMemoryError, RequestError, TooManyTokensError
 from qanat.model import TextModel, require_runnable
 from qanat.text import ChatTemplate, Tokenizer
 
 __all__ = ["Engine", "Params", "Prompt", "Prompts"]
+
+WORTH_COUNTING = 1 << 16
+"""Tokens that any text is encoded to, however short the context."""
 
 Prompt = str | list[int]
 Prompts = list[str] | list[list[int]] | list[str | list[int]]
@@ -169,7 +180,10 @@ class Engine:
     ) -> tuple[bool, list[Generation]]:
         """Whether one prompt was given and not a list, and what is to run for `generate`. RequestError."""
         single, texts = split_prompts(prompts)
-        ids = [self.tokenizer.encode(p) if isinstance(p, str) else p for p in texts]
+        ids = []
+        for place, text in enumerate(texts):
+            with self._bounded("the prompt" if len(texts) == 1 else f"prompt {place}") as most:
+                ids.append(self.tokenizer.encode(text, most=most) if isinstance(text, str) else text)
         return single, self._build(ids, match_params(params, len(ids)), [PlainReader] * len(ids), options)
 
     def of_conversation(
@@ -186,18 +200,32 @@ class Engine:
         template_kwargs: dict[str, Any],
     ) -> list[Generation]:
         """What is to run for `chat`. RequestError, TemplateError."""
-        prompt = prepare_chat(
-            self.template,
-            self.tokenizer,
-            messages,
-            tools=tools,
-            documents=documents,
-            enable_thinking=enable_thinking,
-            continue_final_message=continue_final_message,
-            sanitize=sanitize,
-            template_kwargs=template_kwargs,
-        )
+        with self._bounded("the prompt") as most:
+            prompt = prepare_chat(
+                self.template,
+                self.tokenizer,
+                messages,
+                tools=tools,
+                documents=documents,
+                enable_thinking=enable_thinking,
+                continue_final_message=continue_final_message,
+                sanitize=sanitize,
+                template_kwargs=template_kwargs,
+                most=most,
+            )
         return self._build([prompt.ids], match_params(params, 1), [prompt.reader], options)
+
+    @contextlib.contextmanager
+    def _bounded(self, name: str) -> Iterator[int]:
+        """How many tokens of a text are worth counting; within the block, more are a prompt that is too long.
+
+        Somewhat too long is counted, to say by how much; far too long is given up.
+        """
+        most = max(4 * self.max_model_len, WORTH_COUNTING)
+        try:
+            yield most
+        except TooManyTokensError:
+            raise too_long(name, f"more than {most} tokens", self.max_model_len) from None
 
     def _build(
         self,

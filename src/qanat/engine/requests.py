@@ -22,7 +22,7 @@ from qanat.engine.text_output import TextOutput
 from qanat.errors import ContextLengthError, RequestError
 from qanat.text import Tokenizer
 
-__all__ = ["Vocabulary", "build_generations", "check_ids", "match_params", "split_prompts"]
+__all__ = ["Vocabulary", "build_generations", "check_ids", "match_params", "split_prompts", "too_long"]
 
 _END_TOKENS = ("<|im_end|>", "<|endoftext|>")
 _TURN_TOKEN = "<|im_start|>"
@@ -163,10 +163,7 @@ def _check_prompt(ids: list[int], name: str, vocabulary: Vocabulary, context: in
     if not ids:
         raise RequestError(f"{name} is empty: give at least one token")
     if len(ids) >= context:
-        raise ContextLengthError(
-            f"{name} has {len(ids)} tokens, which leaves no room for a reply in the context of {context}: "
-            "shorten it, or raise max_model_len"
-        )
+        raise too_long(name, f"{len(ids)} tokens", context)
     wrong = next((i for i in ids if not 0 <= i < vocabulary.rows), None)
     if wrong is not None:
         raise RequestError(
@@ -174,6 +171,14 @@ def _check_prompt(ids: list[int], name: str, vocabulary: Vocabulary, context: in
         )
     if not vocabulary.vision_ids.isdisjoint(ids):
         raise RequestError(f"{name} holds image or video tokens: qanat has no vision tower yet")
+
+
+def too_long(name: str, length: str, context: int) -> ContextLengthError:
+    """The refusal of a prompt that fills the context."""
+    return ContextLengthError(
+        f"{name} has {length}, which leaves no room for a reply in the context of {context}: "
+        "shorten it, or raise max_model_len"
+    )
 
 
 def check_ids(params: SamplingParams, vocabulary: Vocabulary) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 
-from qanat.errors import TokenizerError
+from qanat.errors import TokenizerError, TooManyTokensError
 from qanat.text.added_tokens import AddedToken, AddedTokenFinder
 from qanat.text.bpe import MergeStep
 from qanat.text.bytelevel import from_bytes, to_bytes
@@ -25,6 +27,8 @@ __all__ = ["Tokenizer"]
 # Pieces recur: words, indents, punctuation. The cache is emptied when full; long pieces hardly recur.
 CACHED_PIECES = 1 << 16
 CACHED_PIECE_LENGTH = 48
+LONG_PIECE = 4096
+"""Characters of a piece before it is asked whether it can still fit."""
 
 
 class Tokenizer:
@@ -64,13 +68,20 @@ class Tokenizer:
 
     # Text to ids
 
-    def encode(self, text: str, *, split_special_tokens: bool = False) -> list[int]:
+    def encode(self, text: str, *, split_special_tokens: bool = False, most: int | None = None) -> list[int]:
         """The ids of `text`; nothing is added before or after.
 
-        `split_special_tokens`: special tokens in `text` are plain text (those that are added but not special,
-        such as `<think>`, still count, as in Hugging Face). TokenizerError on a lone surrogate.
+        Args:
+            split_special_tokens: special tokens in `text` are plain text (those that are added but not
+                special, such as `<think>`, still count, as in Hugging Face).
+            most: give up as soon as there are more ids: of a text that is far too long, most is not merged.
+
+        Raises:
+            TokenizerError: a lone surrogate.
+            TooManyTokensError: more than `most` ids.
         """
         _check_text(text)
+        limit = sys.maxsize if most is None else most
         ids: list[int] = []
         for token, start, end in self._raw_finder.split(text, skip_special=split_special_tokens):
             if token is not None:
@@ -78,7 +89,7 @@ class Tokenizer:
                 continue
             normalized = self._normalize(text[start:end])
             if self._normalized_finder is None:
-                self._encode_plain(normalized, ids)
+                self._encode_plain(normalized, ids, limit)
                 continue
             for inner, first, last in self._normalized_finder.split(
                 normalized, skip_special=split_special_tokens
@@ -86,34 +97,42 @@ class Tokenizer:
                 if inner is not None:
                     ids.append(inner.id)
                 else:
-                    self._encode_plain(normalized[first:last], ids)
-        return ids
+                    self._encode_plain(normalized[first:last], ids, limit)
+        return _checked(ids, limit)
 
     def encode_batch(self, texts: Iterable[str], *, split_special_tokens: bool = False) -> list[list[int]]:
         """`encode` of each text."""
         return [self.encode(text, split_special_tokens=split_special_tokens) for text in texts]
 
-    def encode_prompt(self, segments: Sequence[Segment]) -> list[int]:
+    def encode_prompt(self, segments: Sequence[Segment], *, most: int | None = None) -> list[int]:
         """The ids of a prompt in which a user's spellings of control tokens are plain text.
 
         Equal to transformers' `sanitize_control_tokens=True`, so segments are encoded one by one: text never
         joins across their border. All but a trusted first one are encoded as if a newline stood before them.
+        `most` as in `encode`.
         """
         ids: list[int] = []
         newline = self.encode("\n")
+        limit = sys.maxsize if most is None else most
         for place, segment in enumerate(segments):
             if not segment.text:
                 continue
-            encode = self.encode if segment.trusted else self._encode_as_plain_text
+            encode = partial(
+                self.encode if segment.trusted else self._encode_as_plain_text, most=limit + len(newline)
+            )
             first = segment.trusted and place == 0
-            part = [] if first else encode("\n" + segment.text)
-            part = part[len(newline) :] if part[: len(newline)] == newline else encode(segment.text)
+            try:
+                part = [] if first else encode("\n" + segment.text)
+                part = part[len(newline) :] if part[: len(newline)] == newline else encode(segment.text)
+            except TooManyTokensError:
+                raise _too_many(limit) from None  # the newline is not one of them
             if not segment.trusted and self._added_ids.get(segment.text) in part:
                 raise TokenizerError(
                     f"the control token {segment.text!r} cannot be kept out of the prompt: its plain "
                     "spelling has the same id; remove it from the message"
                 )
             ids += part
+            _checked(ids, limit)
         return ids
 
     def encode_with_offsets(self, text: str) -> list[tuple[int, int, int]]:
@@ -278,16 +297,25 @@ class Tokenizer:
             return normalize_aligned(text)
         return text, Alignment(list(range(len(text))), list(range(1, len(text) + 1)))
 
-    def _encode_plain(self, normalized: str, ids: list[int]) -> None:
+    def _encode_plain(self, normalized: str, ids: list[int], limit: int) -> None:
         for piece in self._splitter.split(normalized):
+            if len(piece) > LONG_PIECE and len(piece) > (limit - len(ids)) * self._longest:
+                raise _too_many(limit)
             ids += self._piece_ids(piece)
+            if len(ids) > limit:
+                raise _too_many(limit)
 
-    def _encode_as_plain_text(self, text: str) -> list[int]:
+    def _encode_as_plain_text(self, text: str, *, most: int) -> list[int]:
         """Encode as if there were no added tokens at all."""
         _check_text(text)
         ids: list[int] = []
-        self._encode_plain(self._normalize(text), ids)
+        self._encode_plain(self._normalize(text), ids, most)
         return ids
+
+    @cached_property
+    def _longest(self) -> int:
+        """No token of the base vocabulary has more characters."""
+        return max(stop - start for start, stop in pairwise([0, *self._base.ends]))
 
     def _piece_ids(self, piece: str) -> list[int]:
         ids = self._pieces.get(piece)
@@ -310,6 +338,16 @@ def _token_id(token: object) -> int:
         return operator.index(token)  # type: ignore[arg-type]
     except TypeError:
         raise TokenizerError(f"a token id is a whole number, not a {type(token).__name__}") from None
+
+
+def _checked(ids: list[int], most: int) -> list[int]:
+    if len(ids) > most:
+        raise _too_many(most)
+    return ids
+
+
+def _too_many(most: int) -> TooManyTokensError:
+    return TooManyTokensError(f"the text has more than {most} tokens")
 
 
 def _check_text(text: str) -> None:
