@@ -6,6 +6,7 @@ import gc
 import random
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 from qanat.checkpoint import load_checkpoint
-from qanat.engine import LLM, Reply, ReplyChunk, SamplingParams
+from qanat.engine import LLM, Reply, ReplyChunk, SamplingParams, generation
 from qanat.engine.request_options import RequestOptions
 from qanat.engine.scheduler import Scheduler
 from qanat.errors import DeadlineError, NumericalError, RequestError, UnsupportedError
@@ -519,3 +520,27 @@ def test_streams_that_are_dropped_while_others_are_queued_harm_nobody(llm: LLM) 
     finally:
         scheduler.__class__ = Scheduler
     assert llm.idle
+
+
+def test_what_has_ended_is_gone_without_the_garbage_collector(
+    llm: LLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: list[weakref.ref[generation.Growing]] = []
+
+    class Watched(generation.Growing):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            kept.append(weakref.ref(self))
+
+    monkeypatch.setattr(generation, "Growing", Watched)
+    gc.collect()
+    gc.disable()
+    try:
+        llm.generate(PROMPTS[:3], GREEDY)
+        stream = llm.generate("x", GREEDY, stream=True)
+        next(stream)
+        stream.close()
+        del stream
+        assert [reference() for reference in kept] == [None, None]
+    finally:
+        gc.enable()

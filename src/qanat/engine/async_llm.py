@@ -132,8 +132,11 @@ class AsyncLLM(Engine):
         listener = Listener(partial(loop.call_soon_threadsafe, news.set))
         growing = Growing(generations, self.tokenizer, partial(self._driver.report, listener))
         listener.sequences = growing.sequences
-        with self._driver.running(listener):
-            yield _chunks(growing, listener, news)
+        try:
+            with self._driver.running(listener):
+                yield _chunks(growing, listener, news)
+        finally:
+            growing.close()
 
     async def _run(self, generations: Sequence[Generation]) -> AsyncIterator[ReplyChunk]:
         with self.running(generations) as chunks:

@@ -68,6 +68,7 @@ def stream_chunks(
             yield from growing.news()
     finally:
         scheduler.cancel(growing.sequences)
+        growing.close()
 
 
 class Growing:
@@ -95,6 +96,11 @@ class Growing:
     def _grown(self, g: Generation) -> None:
         self._news.append(g)
         self._on_news()
+
+    def close(self) -> None:
+        """Listen no more: what refers to itself in a circle waits for the garbage collector."""
+        for s in self.sequences:
+            s.notify = sequence.nobody
 
     def __bool__(self) -> bool:
         return bool(self._logprobs)

@@ -19,7 +19,7 @@ from qanat.model.sampling import Choice, SamplingRow
 if TYPE_CHECKING:
     from qanat.engine.prefix_cache import Snapshot
 
-__all__ = ["FinishReason", "Piece", "Sequence"]
+__all__ = ["FinishReason", "Piece", "Sequence", "nobody"]
 
 FinishReason = Literal["stop", "length", "tool_calls"]
 
@@ -90,7 +90,7 @@ class Sequence:
         self.pieces: deque[Piece] = deque()
         self.finish_reason: FinishReason | None = None
         self.error: BaseException | None = None
-        self.notify: Callable[[], None] = _nobody  # called when there is a new piece, and at the end
+        self.notify: Callable[[], None] = nobody  # called when there is a new piece, and at the end
         self.cached: int | None = None  # tokens of the prompt that a snapshot spared
         # The scheduler's:
         self.arrival = 0
@@ -232,5 +232,5 @@ class Sequence:
         self.notify()
 
 
-def _nobody() -> None:
+def nobody() -> None:
     """Nobody listens."""
