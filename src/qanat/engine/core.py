@@ -42,32 +42,7 @@ Params = SamplingParams | Sequence[SamplingParams] | None
 
 
 class Engine:
-    """A model that is ready to run requests.
-
-    Args:
-        model: a folder, "pocket" (the built-in model), a hub id, or what `load_checkpoint` returned.
-        backend: "cpu" (Numba kernels), "reference" (NumPy: slow, readable), or "auto": the
-            fastest one that has the weights mode.
-        weights: "int8" (cpu only: whole numbers with a scale for 32 each), "bf16" (rounded to bfloat16),
-            "f32" (reference only), or "auto": on the CPU int8, unless the model is so small that bfloat16 is
-            as quick; on the reference what loses nothing.
-        threads: how many compute (cpu only); None: the physical cores. No effect on the results.
-        revision, offline: for hub ids, as in `load_checkpoint`.
-        max_model_len: the longest prompt plus reply in tokens; None: the model's limit or 32768, less if the
-            memory is short.
-        max_batch: the most sequences computed at once; more wait.
-        step_tokens: the most tokens of one step; longer prompts are read in chunks. No effect on the results.
-        memory: the most bytes to take, weights included; None: nine tenths of what is free.
-        snapshots: the most prefixes whose state is kept for later requests; None: as memory allows, 0: none.
-            No effect on the results.
-        max_waiting: the most sequences in the queue beyond those that run; None: any number.
-        debug: check after every step that no state is lost or has a wrong owner (slower).
-
-    Raises:
-        CheckpointError, ModelNotFoundError, UnsupportedError, TokenizerError: the model cannot be used.
-        OutOfMemoryError: it does not fit; checked before anything is loaded.
-        RequestError: an argument is out of range.
-    """
+    """A model that is ready to run requests. Arguments and errors are those of `LLM`."""
 
     def __init__(
         self,
