@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from qanat.checkpoint import load_checkpoint
-    from qanat.engine import LLM, AsyncLLM, Reply, RequestOptions, SamplingParams
+    from qanat.engine import LLM, AsyncLLM, Reply, RequestOptions, SamplingParams, Structure
     from qanat.errors import QanatError
     from qanat.text import ChatTemplate, Tokenizer
 
@@ -23,6 +23,7 @@ __all__ = [
     "Reply",
     "RequestOptions",
     "SamplingParams",
+    "Structure",
     "Tokenizer",
     "load_checkpoint",
 ]
@@ -33,6 +34,7 @@ _HOME = {
     "Reply": "qanat.engine",
     "RequestOptions": "qanat.engine",
     "SamplingParams": "qanat.engine",
+    "Structure": "qanat.engine",
     "ChatTemplate": "qanat.text",
     "Tokenizer": "qanat.text",
     "QanatError": "qanat.errors",

@@ -11,6 +11,7 @@ __all__ = [
     "ConfigError",
     "ContextLengthError",
     "DeadlineError",
+    "GrammarError",
     "ModelNotFoundError",
     "NumericalError",
     "OutOfMemoryError",
@@ -63,6 +64,10 @@ class TemplateError(QanatError):
 
 class RequestError(QanatError):
     """A generation request is contradictory or out of range."""
+
+
+class GrammarError(RequestError):
+    """The form that a reply shall have makes no sense, cannot be kept, or is too complex."""
 
 
 class ContextLengthError(RequestError):

@@ -124,7 +124,7 @@ def test_every_sampling_option_reaches_the_engine() -> None:
     typed = {
         "temperature": 0.7, "top_k": 5, "top_p": 0.9, "min_p": 0.1, "repetition_penalty": 1.1,
         "presence_penalty": 0.2, "frequency_penalty": 0.3, "logit_bias": ["5=-2", "7=1.5"], "seed": 3,
-        "max_tokens": 9, "min_tokens": 2, "stop": ["x", "y"],
+        "max_tokens": 9, "min_tokens": 2, "stop": ["x", "y"], "thinking_budget": 30,
     }  # fmt: skip
     settings = typed_settings(SamplingOptions(**typed))  # type: ignore[arg-type]
     expected = {**typed, "logit_bias": {5: -2.0, 7: 1.5}, "stop": ("x", "y")}
@@ -335,3 +335,29 @@ def test_a_short_prompt_to_a_miniature_does_not_wait_for_compiled_kernels(
         assert invoke("run", "hi", "--max-tokens", "1", *options).exit_code == 0
     assert invoke("run", "hi " * 2000, "--max-tokens", "1").exit_code == 0
     assert chosen == ["reference", "cpu", "cpu", "cpu", "cpu"]
+
+
+def test_a_schema_is_typed_or_in_a_file_and_the_answer_is_json_of_it(tmp_path: Path) -> None:
+    schema = '{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}'
+    (tmp_path / "schema.json").write_text(schema)
+    for given in (schema, str(tmp_path / "schema.json")):
+        for more in ([], ["--thinking", "--thinking-budget", "5"], ["--raw"]):
+            result = invoke("run", "How many?", "--json", "--schema", given, *more)
+            assert result.exit_code == 0, result.stderr
+            assert isinstance(json.loads(json.loads(result.stdout)["text"])["n"], int)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--schema", "{"], "the schema is not JSON"),
+        (["--schema", "nowhere.json"], "nowhere.json: no such file"),
+        (["--schema", '{"not": {}}'], "the JSON schema cannot be used"),
+        (["--schema", "{}", "--ignore-eos"], "--ignore-eos contradicts --schema"),
+        (["--schema", "{}", "--min-tokens", "3"], "--min-tokens contradicts --schema"),
+        (["--thinking-budget", "3"], "there is no thought to bound"),
+        (["--raw", "--thinking-budget", "3"], "--thinking-budget would do nothing"),
+    ],
+)
+def test_a_form_that_cannot_be_kept_is_refused(options: list[str], expected: str) -> None:
+    assert_refused(invoke("run", "hello", *options), expected)

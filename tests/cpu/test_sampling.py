@@ -53,6 +53,13 @@ def values(rng: np.random.Generator, kind: str, size: int) -> F32:
 KINDS = ("smooth", "sharp", "ties", "two values", "flat", "zeros of both signs", "huge", "tiny", "steep")
 
 
+def allowed(rng: np.random.Generator, size: int, share: float, words: int) -> NDArray[np.uint32]:
+    """Random bits, in `words` more or fewer words than the row needs."""
+    count = max(0, -(-size // 32) + words)
+    bits = (rng.random(count * 32) < share).astype(np.uint8)
+    return np.packbits(bits, bitorder="little").view(np.uint32)
+
+
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[F32, list[SamplingRow], int]:
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
@@ -75,6 +82,16 @@ def cases(draw: st.DrawFn) -> tuple[F32, list[SamplingRow], int]:
                 frequency_penalty=draw(st.sampled_from((0.0, 0.0, 0.3, -0.7))),
                 logit_bias={int(i): float(b) for i, b in zip(ids(5), rng.normal(0, 4, 5), strict=False)},
                 banned=banned if draw(st.booleans()) else ids(0),
+                allowed=(
+                    allowed(
+                        rng,
+                        size,
+                        draw(st.sampled_from((0.0, 1e-3, 0.05, 0.9, 1.0))),
+                        draw(st.sampled_from((-1, 0, 0, 2))),
+                    )
+                    if draw(st.integers(0, 3)) == 0
+                    else None
+                ),
                 prompt=ids(50),
                 output=ids(30),
                 seed=draw(st.integers(-(2**70), 2**70)),
@@ -116,6 +133,8 @@ def test_a_published_vocabulary() -> None:
             SamplingRow(forced=3, logprobs=20),
             SamplingRow(forced=248319, logprobs=0),
             SamplingRow(temperature=2.0),
+            SamplingRow(allowed=allowed(rng, 248077, 0.01, 0)),
+            SamplingRow(temperature=1.0, allowed=allowed(rng, 248077, 0.9, 0), top_p=0.9),
             SamplingRow(
                 temperature=1.0, top_k=5000, presence_penalty=1.0, output=np.arange(9, dtype=np.int32)
             ),

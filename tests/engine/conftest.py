@@ -29,6 +29,7 @@ def llm(shared_llm: LLM) -> LLM:
 
 @pytest.fixture(autouse=True)
 def _everything_is_free_again(request: pytest.FixtureRequest) -> object:
+    llm = request.getfixturevalue("llm") if "llm" in request.fixturenames else None
     yield
-    if "llm" in request.fixturenames:
-        assert request.getfixturevalue("shared_llm").idle
+    if llm is not None:
+        assert llm.idle

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,25 @@ def test_dead_rows_are_never_chosen(temperature: float) -> None:
         for s in range(99)
     }
     assert chosen <= {0, 1, 2}
+
+
+def words(*allowed: int) -> NDArray[np.uint32]:
+    return np.array([sum(1 << i for i in allowed)], np.uint32)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0, 50.0])
+def test_only_what_is_allowed_is_chosen(temperature: float) -> None:
+    logits = row_of(5, 1, 2, 9, *[8.0] * 40)  # ids from 32 on have no word, and so are not allowed
+    row = SamplingRow(temperature=temperature, allowed=words(1, 2), logit_bias={3: 50, 40: 50})
+    chosen = {one(logits, replace(row, seed=s)) for s in range(99)}
+    assert chosen == ({2} if temperature == 0 else {1, 2})
+
+
+def test_what_is_allowed_may_be_banned() -> None:
+    row = SamplingRow(allowed=words(0, 1, 3), banned=ids(1))
+    assert one(row_of(0, 9, 9, 2), row) == 3
+    with pytest.raises(RequestError, match="every token is banned"):
+        one(row_of(0, 9), SamplingRow(allowed=words(1), banned=ids(1)))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

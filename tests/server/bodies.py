@@ -56,6 +56,7 @@ CHAT_FIELDS: dict[str, Any] = {
     "logprobs": True,
     "top_logprobs": 2,
     "response_format": {"type": "text"},
+    "thinking_budget": 9,
     "stream": True,
     "stream_options": {"include_usage": True},
     "user": "ann",
@@ -80,11 +81,7 @@ COMPLETION_FIELDS: dict[str, Any] = {
     "echo": False,
     "best_of": 2,
     "suffix": "",
-    **{
-        k: v
-        for k, v in CHAT_FIELDS.items()
-        if k not in (*_CHAT_ONLY, "logprobs", "top_logprobs", "response_format")
-    },
+    **{k: v for k, v in CHAT_FIELDS.items() if k not in (*_CHAT_ONLY, "logprobs", "top_logprobs")},
     "logprobs": 2,
 }
 """Every field of a completion request."""
@@ -98,7 +95,21 @@ SCALARS = (
     | st.floats()
     | st.text(max_size=5)
     | st.sampled_from(
-        ["", "user", "tool", "auto", "required", "\ud800", "text", "function", '{"a": 1}', "[", "call_1"]
+        [
+            "",
+            "user",
+            "tool",
+            "auto",
+            "required",
+            "\ud800",
+            "text",
+            "function",
+            '{"a": 1}',
+            "[",
+            "call_1",
+            "regex",
+            "json_object",
+        ]
     )
 )
 NAMES = st.sampled_from(

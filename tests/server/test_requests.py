@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qanat.engine import SamplingParams
+from qanat.engine import SamplingParams, Structure
 from qanat.errors import RequestError
 from qanat.server.chat_request import read_chat_request
 from qanat.server.completion_request import read_completion_request
 from qanat.server.errors import error_response
 from qanat.server.fields import FieldError
+from qanat.server.wire import pack_request, unpack_request
 from tests.server.bodies import CALL, CHAT_FIELDS, COMPLETION_FIELDS, TOOL, VALUES, ask, deep
 
 
@@ -45,6 +46,7 @@ def test_every_field_of_a_chat_request_arrives() -> None:
         stop_token_ids=(3,),
         logit_bias={5: -1.5},
         logprobs=2,
+        thinking_budget=9,
     )
     assert (request.model, request.tools, request.enable_thinking) == ("pocket", [TOOL], True)
     assert (request.stream, request.include_usage) == (True, True)
@@ -99,6 +101,48 @@ def test_tools_are_offered_unless_the_request_says_none() -> None:
     assert chat(tools=[], tool_choice="auto", parallel_tool_calls=False).tools is None
 
 
+def schema(value: Any) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": "x", "schema": value}}
+
+
+def named(name: str) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name}}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, ("auto", True)),
+        ({"tool_choice": None, "parallel_tool_calls": None}, ("auto", True)),
+        ({"tool_choice": "required"}, ("required", True)),
+        ({"tool_choice": named("get_weather"), "parallel_tool_calls": False}, (named("get_weather"), False)),
+    ],
+)
+def test_what_is_asked_of_calls_arrives(given: dict[str, Any], expected: Any) -> None:
+    request = chat(tools=[TOOL], **given)
+    assert (request.tool_choice, request.parallel_tool_calls) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"type": "text"}, None),
+        ({"type": "json_object"}, Structure.json_object()),
+        (schema({"type": "array"}), Structure.json_schema({"type": "array"})),
+        (
+            {"type": "json_schema", "json_schema": {"schema": {}, "strict": True, "description": "d"}},
+            Structure.json_schema({}),
+        ),
+        ({"type": "regex", "regex": "a+"}, Structure.regex("a+")),
+        ({"type": "grammar", "grammar": 'start: "a"'}, Structure.grammar('start: "a"')),
+    ],
+)
+def test_the_form_of_a_reply_arrives_and_crosses_to_the_engine(given: Any, expected: Structure) -> None:
+    for request in (chat(response_format=given), complete(response_format=given)):
+        assert request.params.structure == expected
+        assert unpack_request(pack_request(request)) == request
+
+
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"messages": None}, "messages"),
     ({"messages": "hi"}, "messages"),
@@ -130,20 +174,34 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools[0].function.name"),
     ({"tools": [{"type": "function", "function": {"name": "a", "x": 1}}]}, "tools[0].function.x"),
     (
-        {"tools": [{"type": "function", "function": {"name": "a", "strict": True}}]},
+        {"tools": [{"type": "function", "function": {"name": "a", "strict": "yes"}}]},
         "tools[0].function.strict",
     ),
     ({"tools": [{"type": "function", "function": {"name": "a", "parameters": {"x": deep(99)}}}]}, "tools[0]"),
     ({"tools": [TOOL, TOOL]}, "tools[1].function.name"),
-    ({"tools": [TOOL], "tool_choice": "required"}, "tool_choice"),
-    (
-        {"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "get_weather"}}},
-        "tool_choice",
-    ),
-    ({"tools": [TOOL], "parallel_tool_calls": False}, "parallel_tool_calls"),
+    ({"tool_choice": "required"}, "tool_choice"),
+    ({"tools": [TOOL], "tool_choice": "any"}, "tool_choice"),
+    ({"tools": [TOOL], "tool_choice": {"type": "function"}}, "tool_choice.function"),
+    ({"tools": [TOOL], "tool_choice": named("fly")}, "tool_choice.function.name"),
+    ({"tools": [TOOL], "tool_choice": {**named("get_weather"), "x": 1}}, "tool_choice.x"),
+    ({"tools": [TOOL], "tool_choice": {"type": "allowed_tools"}}, "tool_choice.type"),
+    ({"tools": [TOOL], "parallel_tool_calls": "no"}, "parallel_tool_calls"),
     ({"functions": [{}]}, "functions"),
-    ({"response_format": {"type": "json_object"}}, "response_format"),
-    ({"response_format": {"type": "json_schema", "json_schema": {}}}, "response_format"),
+    ({"response_format": "json_object"}, "response_format"),
+    ({"response_format": {"type": "xml"}}, "response_format.type"),
+    ({"response_format": {"type": "json_object", "x": 1}}, "response_format.x"),
+    ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
+    ({"response_format": {"type": "json_schema", "json_schema": {}}}, "response_format.json_schema.schema"),
+    ({"response_format": schema([])}, "response_format.json_schema.schema"),
+    ({"response_format": schema({"x": deep(99)})}, "response_format.json_schema.schema"),
+    ({"response_format": schema({"x": "a" * 2**18})}, "response_format.json_schema.schema"),
+    ({"response_format": schema({"x": "\ud800"})}, "response_format.json_schema.schema"),
+    ({"response_format": {"type": "regex"}}, "response_format.regex"),
+    ({"response_format": {"type": "regex", "regex": 5}}, "response_format.regex"),
+    ({"response_format": {"type": "grammar", "regex": "a"}}, "response_format.grammar"),
+    ({"response_format": {"type": "grammar", "grammar": "a" * (2**18 + 1)}}, "response_format.grammar"),
+    ({"thinking_budget": -1}, "thinking_budget"),
+    ({"thinking_budget": 2**31}, "thinking_budget"),
     ({"response_format": {"type": "text", "x": 1}}, "response_format.x"),
     ({"chat_template_kwargs": {"enable_thinking": "yes"}}, "chat_template_kwargs.enable_thinking"),
     ({"chat_template_kwargs": {"chat_template": "x"}}, "chat_template_kwargs.chat_template"),

@@ -131,6 +131,22 @@ def read_tools(name: str) -> list[dict[str, Any]]:
     return value
 
 
+def read_schema(given: str) -> dict[str, Any]:
+    """A JSON schema, typed as it is or in a file of that name."""
+    if not given.lstrip().startswith("{"):
+        value = read_json(given)
+        where = _source(given)
+    else:
+        where = "the schema"
+        try:
+            value = json.loads(_text(given.encode("utf-8", "surrogateescape"), where))
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{where} is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise InputError(f"{where} must be a JSON object, not {_kind(value)}")
+    return value
+
+
 def parse_ids(words: list[str]) -> list[int]:
     """Token ids typed as arguments or piped in: numbers between spaces, commas or JSON brackets."""
     ids = []

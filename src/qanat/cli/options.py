@@ -195,6 +195,12 @@ class SamplingOptions:
         _sampling("End the reply before this text; may be given several times.", "--stop", metavar="TEXT"),
     ] = None
     ignore_eos: Annotated[bool, _sampling("Go on after the model's end tokens.", "--ignore-eos")] = False
+    thinking_budget: Annotated[
+        int | None,
+        _sampling(
+            "Close a thought after N tokens, so that the answer begins.", "--thinking-budget", metavar="N"
+        ),
+    ] = None
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qanat.cli.input import InputError, read_stdin, read_tools, require_words, stdin_is_terminal
+from qanat.cli.input import InputError, read_schema, read_stdin, read_tools, require_words, stdin_is_terminal
 from qanat.cli.options import ModelOptions, SamplingOptions, grouped
 from qanat.cli.output import StreamPrinter, note, print_json
 from qanat.cli.replies import count_prompt, open_model, read_bytes_per_token, reply_as_json, stream_reply
 from qanat.cli.sampling import describe, parameters, resolve_thinking, typed_settings
 
 if TYPE_CHECKING:
-    from qanat.engine import LLM
+    from qanat.engine import LLM, Structure
 
 BRIEF = 4000
 """Characters of a prompt up to which it counts as short."""
@@ -77,6 +77,12 @@ def run(
     tools: Annotated[
         str | None, typer.Option(metavar="FILE", help="A JSON list of tools that the model may ask to call.")
     ] = None,
+    schema: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|JSON", help="Answer with JSON of this schema; it is typed as it is, or in a file."
+        ),
+    ] = None,
     sanitize: Annotated[
         bool,
         typer.Option(
@@ -112,6 +118,7 @@ def run(
         "--thinking/--no-thinking": thinking is not None,
         "--tools": tools is not None,
         "--sanitize": sanitize,
+        "--thinking-budget": sampling.thinking_budget is not None,
         "--hide-thinking": hide_thinking,
     }
     wanted = {"logprobs": logprobs, "prompt_logprobs": prompt_logprobs}
@@ -120,10 +127,14 @@ def run(
         raw=raw, as_json=as_json, hide_thinking=hide_thinking, logprobs=asked, chat_only=chat_only
     )
     settings = typed_settings(sampling) | asked
+    if schema is not None:
+        settings["structure"] = _structure(schema, sampling)
     tool_list = None if tools is None else read_tools(tools)
     text = _prompt(prompt, raw=raw)
     llm = open_model(model, brief=len(text) <= BRIEF)
     thinks = False if raw else resolve_thinking(llm.template, thinking)
+    if not thinks and sampling.thinking_budget is not None:
+        raise InputError("there is no thought to bound: add --thinking to --thinking-budget")
     params = parameters(llm, settings, greedy=sampling.greedy, thinking=thinks)
     count: Callable[[], int]
     if raw:
@@ -139,6 +150,15 @@ def run(
     if as_json:
         print_json(reply_as_json(llm, reply))
     note(_summary(llm, reply, params, watch, sampling))
+
+
+def _structure(schema: str, sampling: SamplingOptions) -> Structure:
+    from qanat.engine import Structure
+
+    for name, given in (("--ignore-eos", sampling.ignore_eos), ("--min-tokens", sampling.min_tokens)):
+        if given:
+            raise InputError(f"the schema says where a reply ends: {name} contradicts --schema")
+    return Structure.json_schema(read_schema(schema))
 
 
 def _count(llm: LLM, text: str) -> int:

@@ -66,6 +66,7 @@ SETTINGS: dict[str, tuple[Callable[[str], Any], str]] = {
     "min_tokens": (int, "a whole number"),
     "stop": (lambda text: (text,), "a text that ends the reply"),
     "ignore_eos": (_flag, "on or off"),
+    "thinking_budget": (int, "a whole number"),
 }
 """Name -> (how its text is read, what it may be); the names are those of `SamplingParams`."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qanat.engine.sampling_params import SamplingParams
+from qanat.engine.structure import Structure
 
 if TYPE_CHECKING:
     from qanat.engine.async_llm import AsyncLLM
@@ -26,6 +27,7 @@ __all__ = [
     "RequestOptions",
     "SamplingParams",
     "StepRecord",
+    "Structure",
     "TokenLogprob",
     "Usage",
 ]
@@ -38,6 +40,7 @@ _HOMES = {
     "ReplyChunk": "reply",
     "RequestOptions": "request_options",
     "StepRecord": "stats",
+    "Structure": "structure",
     "TokenLogprob": "reply",
     "Usage": "reply",
 }

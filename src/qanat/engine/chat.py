@@ -21,7 +21,8 @@ Tool = dict[str, Any] | Callable[..., Any]
 class ChatPrompt:
     """A rendered and encoded conversation.
 
-    ids: the prompt's token ids. text: the rendered prompt.
+    ids: the prompt's token ids. text: the rendered prompt. in_thought: whether it ends inside of a thought.
+    tools: as JSON schemas.
     """
 
     def __init__(
@@ -29,13 +30,13 @@ class ChatPrompt:
     ) -> None:
         self.ids = ids
         self.text = text
-        self._tools = tools
+        self.tools = tools
         self._think_end = think_end
-        self._in_thought = starts_in_thought(text)
+        self.in_thought = starts_in_thought(text)
 
     def reader(self) -> ChatReader:
         """A fresh reader for one reply."""
-        return ChatReader(in_thought=self._in_thought, tools=self._tools, think_end=self._think_end)
+        return ChatReader(in_thought=self.in_thought, tools=self.tools, think_end=self._think_end)
 
 
 def prepare_chat(

@@ -13,6 +13,8 @@ from qanat.checkpoint import Checkpoint, ModelConfig, load_checkpoint
 from qanat.engine.chat import Tool, prepare_chat
 from qanat.engine.defaults import params_like_transformers
 from qanat.engine.generation import Generation
+from qanat.engine.guide import Guide, no_guide
+from qanat.engine.guiding import CallRule, Guiding
 from qanat.engine.memory import PAGE, STEP_TOKENS, plan
 from qanat.engine.readers import PlainReader, Reader
 from qanat.engine.request_options import RequestOptions
@@ -30,6 +32,7 @@ from qanat.engine.stats import EngineStats, StepRecord
 from qanat.errors import OutOfMemoryError, RequestError, TooManyTokensError
 from qanat.model import TextModel, require_runnable
 from qanat.text import ChatTemplate, Tokenizer
+from qanat.text.dialects import starts_in_thought
 
 __all__ = ["Engine", "Params", "Prompt", "Prompts"]
 
@@ -90,6 +93,9 @@ class Engine:
         )
         self.max_model_len = self.memory.context
         self.vocabulary = Vocabulary.of(self.tokenizer, self.checkpoint)
+        self._guiding = Guiding(
+            self.tokenizer, end_ids=sorted(self.vocabulary.end_ids), live=self.vocabulary.live
+        )
         ops = open_backend(
             backend,
             weights=self.memory.weights,
@@ -159,7 +165,15 @@ class Engine:
         for place, text in enumerate(texts):
             with self._bounded("the prompt" if len(texts) == 1 else f"prompt {place}") as most:
                 ids.append(self.tokenizer.encode(text, most=most) if isinstance(text, str) else text)
-        return single, self._build(ids, match_params(params, len(ids)), [PlainReader] * len(ids), options)
+        params = match_params(params, len(ids))
+        guides = [
+            self._guiding.prepare(p, in_thought=self._opens_thought(text)) if _guided(p) else no_guide
+            for text, p in zip(texts, params, strict=True)
+        ]
+        return single, self._build(ids, params, [PlainReader] * len(ids), options, guides)
+
+    def _opens_thought(self, prompt: Prompt) -> bool:
+        return starts_in_thought(prompt if isinstance(prompt, str) else self.tokenizer.decode(prompt))
 
     def of_conversation(
         self,
@@ -167,6 +181,8 @@ class Engine:
         params: SamplingParams | None,
         *,
         tools: Sequence[Tool] | None,
+        tool_choice: str | dict[str, Any],
+        parallel_tool_calls: bool,
         documents: Sequence[dict[str, Any]] | None,
         enable_thinking: bool | None,
         continue_final_message: bool | str,
@@ -188,7 +204,12 @@ class Engine:
                 template_kwargs=template_kwargs,
                 most=most,
             )
-        return self._build([prompt.ids], match_params(params, 1), [prompt.reader], options)
+        rule = CallRule.of(prompt.tools, tool_choice, parallel_tool_calls)
+        [p] = match_params(params, 1)
+        guide: Callable[[], Guide | None] = no_guide
+        if rule.binding or _guided(p):
+            guide = self._guiding.prepare(p, rule, in_thought=prompt.in_thought)
+        return self._build([prompt.ids], [p], [prompt.reader], options, [guide])
 
     @contextlib.contextmanager
     def _bounded(self, name: str) -> Iterator[int]:
@@ -208,6 +229,7 @@ class Engine:
         params: list[SamplingParams],
         readers: Sequence[Callable[[], Reader]],
         options: RequestOptions | None,
+        guides: Sequence[Callable[[], Guide | None]],
     ) -> list[Generation]:
         if options is not None and not isinstance(options, RequestOptions):
             raise RequestError(f"options must be RequestOptions, one for all, not {shown(options)}")
@@ -219,7 +241,12 @@ class Engine:
             vocabulary=self.vocabulary,
             context=self.max_model_len,
             options=options,
+            guides=guides,
         )
+
+
+def _guided(params: SamplingParams) -> bool:
+    return params.structure is not None or params.thinking_budget is not None
 
 
 def _check_size(name: str, value: int, *, least: int = 1, most: int = 2**31 - 1) -> None:

@@ -118,6 +118,8 @@ class LLM(Engine):
         params: SamplingParams | None = None,
         *,
         tools: Sequence[Tool] | None = None,
+        tool_choice: str | dict[str, Any] = "auto",
+        parallel_tool_calls: bool = True,
         documents: Sequence[dict[str, Any]] | None = None,
         enable_thinking: bool | None = None,
         continue_final_message: bool | str = False,
@@ -133,6 +135,8 @@ class LLM(Engine):
         params: SamplingParams | None = None,
         *,
         tools: Sequence[Tool] | None = None,
+        tool_choice: str | dict[str, Any] = "auto",
+        parallel_tool_calls: bool = True,
         documents: Sequence[dict[str, Any]] | None = None,
         enable_thinking: bool | None = None,
         continue_final_message: bool | str = False,
@@ -148,6 +152,8 @@ class LLM(Engine):
         params: SamplingParams | None = None,
         *,
         tools: Sequence[Tool] | None = None,
+        tool_choice: str | dict[str, Any] = "auto",
+        parallel_tool_calls: bool = True,
         documents: Sequence[dict[str, Any]] | None = None,
         enable_thinking: bool | None = None,
         continue_final_message: bool | str = False,
@@ -162,6 +168,9 @@ class LLM(Engine):
             messages: dictionaries with `role` and `content`.
             params: None: `default_params`.
             tools: JSON schemas, or Python functions with type hints and a docstring.
+            tool_choice: "auto": the model calls tools or not; "required": it calls at least one and says
+                nothing else; {"type": "function", "function": {"name": ...}}: it calls this one, once.
+            parallel_tool_calls: whether it may call more than one.
             documents: for templates that read them.
             enable_thinking: let the model think first or not; None: as its template does by default.
             continue_final_message: go on with the last message instead of opening a new one.
@@ -178,6 +187,8 @@ class LLM(Engine):
             messages,
             params,
             tools=tools,
+            tool_choice=tool_choice,
+            parallel_tool_calls=parallel_tool_calls,
             documents=documents,
             enable_thinking=enable_thinking,
             continue_final_message=continue_final_message,

@@ -13,6 +13,7 @@ import numpy as np
 from qanat.checkpoint import Checkpoint
 from qanat.engine import sequence
 from qanat.engine.generation import Generation
+from qanat.engine.guide import Guide, no_guide
 from qanat.engine.marks import snapshot_marks
 from qanat.engine.readers import Reader
 from qanat.engine.request_options import RequestOptions
@@ -117,16 +118,21 @@ def build_generations(
     vocabulary: Vocabulary,
     context: int,
     options: RequestOptions | None = None,
+    guides: Sequence[Callable[[], Guide | None]] | None = None,
 ) -> list[Generation]:
     """The sequences of all prompts, `n` for each, in order. The time that they have begins now.
 
+    readers and guides: of each prompt, what makes those of a reply to it.
+
     Raises:
-        RequestError: a prompt is empty, too long, or holds ids that cannot be; or an option names such ids.
+        RequestError: a prompt is empty, too long, or holds ids that cannot be; an option names such ids; or a
+            guide cannot be made.
     """
     options = options or RequestOptions()
+    guides = guides or [no_guide] * len(prompts)
     generations = []
     deadline = None if options.timeout is None else time.monotonic() + options.timeout
-    for index, (ids, p, reader) in enumerate(zip(prompts, params, readers, strict=True)):
+    for index, (ids, p, reader, guide) in enumerate(zip(prompts, params, readers, guides, strict=True)):
         _check_prompt(ids, "the prompt" if len(prompts) == 1 else f"prompt {index}", vocabulary, context)
         check_ids(p, vocabulary)
         stops, stop_ids = _split_stops(p, tokenizer)
@@ -153,6 +159,7 @@ def build_generations(
                 salt=options.cache_salt,
                 leader=leader,
                 deadline=deadline,
+                guide=guide(),
             )
             leader = leader or item
             generations.append(Generation(item, reader(), index))

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from qanat.engine.structure import Structure
 from qanat.errors import RequestError
 
 __all__ = ["MAX_LOGPROBS", "MAX_STOPS", "SamplingParams", "shown"]
@@ -77,6 +78,10 @@ class SamplingParams:
     """How many replies to the same prompt."""
     skip_special_tokens: bool = True
     """Leave special tokens out of the text, as transformers' decode does."""
+    structure: Structure | None = None
+    """The form that the reply must have, from the end of its thought on."""
+    thinking_budget: int | None = None
+    """After so many tokens of a thought it is closed, so that the answer begins."""
 
     def __post_init__(self) -> None:
         _number(self, "temperature", 0.0, 1000.0)
@@ -94,6 +99,7 @@ class SamplingParams:
         _integer(self, "logprobs", 0, MAX_LOGPROBS)
         _integer(self, "prompt_logprobs", 0, MAX_LOGPROBS)
         _integer(self, "n", 1, 1024)
+        _integer(self, "thinking_budget", 0, _MOST)
         for name in ("include_stop", "ignore_eos", "skip_special_tokens"):
             if not isinstance(getattr(self, name), bool):
                 raise RequestError(f"{name} must be True or False, not {shown(getattr(self, name))}")
@@ -101,6 +107,20 @@ class SamplingParams:
             raise RequestError(f"min_tokens {self.min_tokens} is above max_tokens {self.max_tokens}")
         self._check_stops()
         self._check_bias()
+        self._check_structure()
+
+    def _check_structure(self) -> None:
+        if self.structure is None:
+            return
+        if not isinstance(self.structure, Structure):
+            raise RequestError(
+                f"structure must be a Structure, such as Structure.json_object(), not {shown(self.structure)}"
+            )
+        idle = "ignore_eos" if self.ignore_eos else "min_tokens" if self.min_tokens else None
+        if idle is not None:
+            raise RequestError(
+                f"{idle} and structure contradict each other: the form says where a reply ends"
+            )
 
     def _check_stops(self) -> None:
         stops = (self.stop,) if isinstance(self.stop, str) else self.stop
@@ -167,6 +187,8 @@ class SamplingParams:
                 )
         missing = {name: getattr(defaults, name) for name in _INHERITED if getattr(self, name) is None}
         # What the request itself says goes first where a default contradicts it.
+        if self.structure is not None:
+            missing.pop("min_tokens", None)
         if "max_tokens" in missing and (missing["max_tokens"] or math.inf) < (self.min_tokens or 0):
             missing["max_tokens"] = None
         if "min_tokens" in missing and (missing["min_tokens"] or 0) > (self.max_tokens or math.inf):

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from qanat.engine.guide import FREE, Guide
 from qanat.engine.sampling_params import SamplingParams
 from qanat.engine.text_output import TextOutput
+from qanat.errors import RequestError
 from qanat.model.sampling import Choice, SamplingRow
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ class Sequence:
         salt: prefixes are shared only with sequences of the same salt.
         leader: another reply to the same prompt, which reads it for this one too.
         deadline: when it must have ended, by time.monotonic().
+        guide: what may be said; None: anything.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Sequence:
         salt: str = "",
         leader: Sequence | None = None,
         deadline: float | None = None,
+        guide: Guide | None = None,
     ) -> None:
         self.params = params
         self.seed = seed
@@ -77,6 +81,7 @@ class Sequence:
         self.salt = salt
         self.leader = leader
         self.deadline = deadline
+        self._guide = guide
         self.prompt_len = len(prompt)
         self._end_ids = end_ids
         self._least = params.min_tokens or 0
@@ -186,6 +191,10 @@ class Sequence:
     def sampling_row(self) -> SamplingRow:
         """What the backend needs to choose the next token."""
         p = self.params
+        limits = FREE if self._guide is None else self._guide.limits
+        banned = self._banned if self.output_len < self._least else self._banned[:0]
+        if limits.banned is not None and len(limits.banned):
+            banned = np.concatenate([banned, limits.banned])
         return SamplingRow(
             temperature=p.temperature or 0.0,
             top_k=p.top_k or 0,
@@ -195,7 +204,9 @@ class Sequence:
             presence_penalty=p.presence_penalty or 0.0,
             frequency_penalty=p.frequency_penalty or 0.0,
             logit_bias=p.logit_bias,
-            banned=self._banned if self.output_len < self._least else self._banned[:0],
+            banned=banned,
+            allowed=limits.allowed,
+            forced=limits.forced,
             prompt=self._tokens[: self.prompt_len],
             output=self.output,
             seed=self.seed,
@@ -222,6 +233,12 @@ class Sequence:
             text += self._text.finish()
             if self._text.stopped:  # a stop text that had been waiting for an earlier beginning
                 reason = "stop"
+        if reason is None and self._guide is not None:
+            try:
+                self._guide.accept(token)
+            except RequestError as error:
+                self.fail(error)
+                return
         self.pieces.append(Piece(choice, text))
         self.finish_reason = reason  # last: a reader in another thread that sees it must find all pieces
         self.notify()

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Choice", "SamplingRow"]
+__all__ = ["WORD_BITS", "Choice", "SamplingRow"]
 
 _NONE: NDArray[np.int32] = np.zeros(0, np.int32)
+WORD_BITS = 32
+"""Ids in one word of `SamplingRow.allowed`."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,9 @@ class SamplingRow:
     logit_bias: Mapping[int, float] = field(default_factory=dict)
     banned: NDArray[np.int32] = field(default_factory=lambda: _NONE)
     """Ids that must not be chosen (dead vocabulary rows are banned by the backend itself)."""
+    allowed: NDArray[np.uint32] | None = None
+    """If given, only ids whose bit is set may be chosen: id i is bit i % 32 of word i // 32, and ids beyond
+    the last word may not. As a ban, it comes before all other processors."""
     prompt: NDArray[np.int32] = field(default_factory=lambda: _NONE)
     """Ids of the prompt: only the repetition penalty looks at them."""
     output: NDArray[np.int32] = field(default_factory=lambda: _NONE)

@@ -55,6 +55,8 @@ def start_chat(llm: LLM, request: ChatRequest) -> Iterator[ReplyChunk]:
         request.messages,
         _chat_params(llm, request),
         tools=request.tools,
+        tool_choice=request.tool_choice,
+        parallel_tool_calls=request.parallel_tool_calls,
         enable_thinking=request.enable_thinking,
         stream=True,
     )
@@ -75,6 +77,8 @@ def prepare_generations(
             request.messages,
             _chat_params(llm, request),
             tools=request.tools,
+            tool_choice=request.tool_choice,
+            parallel_tool_calls=request.parallel_tool_calls,
             documents=None,
             enable_thinking=request.enable_thinking,
             continue_final_message=False,

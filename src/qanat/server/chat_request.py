@@ -9,6 +9,7 @@ from qanat.engine.sampling_params import MAX_LOGPROBS, SamplingParams
 from qanat.server.fields import FieldError, Fields, boolean, integer, text
 from qanat.server.messages import read_messages
 from qanat.server.sampling_fields import MAX_TOKENS, read_harmless, read_sampling, read_streaming
+from qanat.server.structure_fields import read_structure
 from qanat.server.tools import read_tools
 
 __all__ = ["ChatRequest", "read_chat_request"]
@@ -22,6 +23,9 @@ class ChatRequest:
     messages: list[dict[str, Any]]
     """As chat templates read them."""
     tools: list[dict[str, Any]] | None
+    tool_choice: str | dict[str, Any]
+    """"auto", "required", or the function to call."""
+    parallel_tool_calls: bool
     enable_thinking: bool | None
     """None: as the template does by default."""
     params: SamplingParams
@@ -45,11 +49,21 @@ def read_chat_request(value: Any) -> ChatRequest:
     sampling = read_sampling(body)
     _add_max_completion_tokens(body, sampling)
     _add_logprobs(body, sampling)
-    _refuse_structure(body)
+    sampling |= read_structure(body)
     stream, include_usage = read_streaming(body)
     read_harmless(body)
     body.close()
-    return ChatRequest(model, messages, tools, thinking, SamplingParams(**sampling), stream, include_usage)
+    return ChatRequest(
+        model,
+        messages,
+        tools.tools,
+        tools.tool_choice,
+        tools.parallel_tool_calls,
+        thinking,
+        SamplingParams(**sampling),
+        stream,
+        include_usage,
+    )
 
 
 def _thinking(value: Any, path: str) -> bool | None:
@@ -77,18 +91,3 @@ def _add_logprobs(body: Fields, sampling: dict[str, Any]) -> None:
         sampling["logprobs"] = top or 0
     elif top:
         raise FieldError("`top_logprobs` is set, but `logprobs` is not true", "top_logprobs")
-
-
-def _refuse_structure(body: Fields) -> None:
-    """`response_format` may be text; JSON cannot be forced."""
-    wanted = body.take("response_format", Fields)
-    if wanted is None:
-        return
-    kind = wanted.require("type", text)
-    if kind != "text":
-        raise FieldError(
-            f"`response_format` cannot be {kind[:40]!r} yet: nothing forces a reply's form; leave it out",
-            "response_format",
-            "unsupported_value",
-        )
-    wanted.close()

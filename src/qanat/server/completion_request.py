@@ -8,6 +8,7 @@ from typing import Any
 from qanat.engine.sampling_params import MAX_LOGPROBS, SamplingParams
 from qanat.server.fields import FieldError, Fields, boolean, integer, listed, text
 from qanat.server.sampling_fields import MAX_CHOICES, read_harmless, read_sampling, read_streaming
+from qanat.server.structure_fields import read_structure
 
 __all__ = ["CompletionRequest", "read_completion_request"]
 
@@ -49,6 +50,7 @@ def read_completion_request(value: Any) -> CompletionRequest:
     prompts = body.require("prompt", _prompts)
     echo = body.take("echo", boolean) or False
     sampling = {"max_tokens": DEFAULT_MAX_TOKENS, **read_sampling(body)}
+    sampling |= read_structure(body)
     logprobs = body.take("logprobs", integer(0, MAX_LOGPROBS))
     if logprobs is not None:
         sampling["logprobs"] = logprobs

@@ -8,6 +8,7 @@ from typing import Any
 from qanat.errors import (
     ContextLengthError,
     DeadlineError,
+    GrammarError,
     QanatError,
     QueueFullError,
     RequestError,
@@ -65,6 +66,8 @@ def error_response(error: Exception) -> tuple[int, dict[str, Any]]:
         return status, error_object(status, str(error), error.param, error.code)
     if isinstance(error, ContextLengthError):
         return 400, error_object(400, str(error), code="context_length_exceeded")
+    if isinstance(error, GrammarError):
+        return 400, error_object(400, str(error), code="invalid_grammar")
     if isinstance(error, QueueFullError):
         return 429, error_object(429, str(error), code="queue_full")
     if isinstance(error, DeadlineError):

@@ -197,6 +197,10 @@ class Tokenizer:
                 self._bytes[token] = data
         return data
 
+    def all_bytes(self) -> list[bytes]:
+        """`token_bytes` of each id up to the largest, none of them kept."""
+        return [to_bytes(self._text(token)) for token in range(self.largest_id + 1)]
+
     def token_text(self, token: int) -> str:
         """The text of one id; U+FFFD where its bytes are not UTF-8."""
         return self.token_bytes(token).decode("utf-8", errors="replace")

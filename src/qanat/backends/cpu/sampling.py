@@ -19,6 +19,7 @@ Ids = NDArray[np.int32]
 
 NO_IDS = np.empty(0, np.int32)
 NO_BIASES = np.empty(0, np.float32)
+NO_WORDS = np.empty(0, np.uint32)
 
 
 class Sampler:
@@ -43,7 +44,7 @@ class Sampler:
         live = min(live_vocab, vocab)
         flat, stride = _flat(logits)
         arguments = _Arguments(rows, live)
-        if len(arguments.tokens) and len(self._copy) < live:
+        if (len(arguments.tokens) or len(arguments.words)) and len(self._copy) < live:
             self._copy = np.empty(live, np.float32)
             self._counts = np.zeros(live, np.int32)
         if arguments.whole_rows and len(self._buckets) < live:
@@ -53,7 +54,7 @@ class Sampler:
         likely = np.empty((count, arguments.alternatives), np.int64)
         choose_tokens(
             flat, stride, vocab, live, arguments.ints, arguments.numbers, arguments.tokens, arguments.biases,
-            self._copy, self._counts, self._buckets, likely, peaks, out,
+            arguments.words, self._copy, self._counts, self._buckets, likely, peaks, out,
         )  # fmt: skip
         choices = []
         for m, (row, (status, token, mass)) in enumerate(zip(rows, out.tolist(), strict=True)):
@@ -77,6 +78,8 @@ class _Arguments:
         self.alternatives = 0
         ints, numbers = [], []
         biases: list[float] = []
+        words: list[NDArray[np.uint32]] = []
+        word = 0
         for row in rows:
             greedy = row.temperature == 0
             alternatives = -1 if row.logprobs is None else min(row.logprobs, live)
@@ -96,8 +99,13 @@ class _Arguments:
                     self._place(row.output if looks_back else NO_IDS),
                     self._at,
                     len(biases),
+                    word,
+                    -1 if row.allowed is None else len(row.allowed),
                 ]
             )
+            if row.allowed is not None:
+                words.append(row.allowed)
+                word += len(row.allowed)
             biases += row.logit_bias.values()
             numbers.append(
                 [
@@ -113,6 +121,7 @@ class _Arguments:
         self.ints = np.array(ints, np.int64)
         self.numbers = np.array(numbers, np.float64)
         self.tokens = np.concatenate(self._parts) if self._parts else NO_IDS
+        self.words = np.concatenate(words) if words else NO_WORDS
         self.biases = np.array(biases, np.float32) if biases else NO_BIASES
 
     def _place(self, ids: Ids) -> int:

@@ -21,13 +21,17 @@ Integers = NDArray[np.int64]
 def process_logits(logits: Float32, row: SamplingRow, live_vocab: int) -> Float32:
     """Apply bans, bias, penalties and temperature to one row, logits [V] float32 -> [V] float32.
 
-    Order: dead rows and bans (-inf), logit_bias, repetition, frequency, presence, temperature. Each step is
-    one float32 operation per element. With temperature 0 the division is left out.
+    Order: dead rows, bans and what is not allowed (-inf), logit_bias, repetition, frequency, presence,
+    temperature. Each step is one float32 operation per element. With temperature 0 the division is left out.
     """
     x = logits.astype(np.float32, copy=True)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         x[live_vocab:] = -np.inf
         x[row.banned] = -np.inf
+        if row.allowed is not None:
+            bits = np.unpackbits(row.allowed.astype("<u4").view(np.uint8), bitorder="little")[: len(x)]
+            x[: len(bits)][bits == 0] = -np.inf
+            x[len(bits) :] = -np.inf
         for token, bias in row.logit_bias.items():
             x[token] += np.float32(bias)
         if row.repetition_penalty != 1.0:

@@ -25,10 +25,10 @@ __all__ = ["CHOSEN", "DAMAGED", "INTS", "NOTHING_LEFT", "NUMBERS", "OUT", "choos
 CHOSEN, DAMAGED, NOTHING_LEFT = 0, 1, 2
 OUT = 3
 """Results of a row: one of the three above, the token, the mass of the raw row."""
-INTS = 10
+INTS = 12
 """Of a row: greedy, top_k, alternatives (-1: no log probabilities), the forced token (-1: none), then where
-in `tokens` banned, biased, prompt and output ids begin, where output ends, and where in `biases` the first
-one lies."""
+in `tokens` banned, biased, prompt and output ids begin, where output ends, where in `biases` the first
+one lies, and where in `words` the allowed ids begin and how many words they have (-1: all are allowed)."""
 NUMBERS = 7
 """Of a row: temperature, top_p, min_p, u, repetition, frequency and presence penalty."""
 LOWEST = np.float32(-np.inf)
@@ -72,16 +72,36 @@ def _adjust(x, tokens, ints, m, biases, repetition, frequency, presence, counts)
             counts[t] = 0
 
 
+@inner
+def _copy_allowed(x, copy, words, begin, count):
+    """Copy x, with -inf in place of ids whose bit is not set; ids beyond the words have none.
+
+    A word without any bit, as nearly all are where a grammar allows little, is not looked at bit by bit.
+    """
+    n = len(x)
+    for w in range(min(count, (n + 31) // 32)):
+        word, first = words[begin + w], w * 32
+        stop = min(n, first + 32)
+        if word == 0:
+            for i in range(first, stop):
+                copy[i] = LOWEST
+        else:
+            for i in range(first, stop):
+                copy[i] = x[i] if (word >> np.uint32(i - first)) & np.uint32(1) else LOWEST
+    for i in range(min(n, count * 32), n):
+        copy[i] = LOWEST
+
+
 @entry
-def choose_tokens(logits, stride, vocab, live, ints, numbers, tokens, biases, copy, counts, buckets,
+def choose_tokens(logits, stride, vocab, live, ints, numbers, tokens, biases, words, copy, counts, buckets,
                   likely, peaks, out):  # fmt: skip
     """Choose a token for each of M rows of raw logits, row m at m * stride of the flat float32 array.
 
-    Ids from `live` on are dead. ints int64 [M, INTS], numbers float64 [M, NUMBERS]; tokens int32 and biases
-    float32: flat. Scratch [live], or empty where no row needs it: copy float32 and counts int32 (zeros, and
-    left so) for rows with ids in `tokens`, buckets uint16 for draws without top_k. Results: out int64
-    [M, OUT]; for log probabilities peaks float32 [M], the largest raw logit, and likely int64
-    [M, alternatives].
+    Ids from `live` on are dead. ints int64 [M, INTS], numbers float64 [M, NUMBERS]; flat: tokens int32,
+    biases float32, words uint32. Scratch [live], or empty where no row needs it: copy float32 and counts
+    int32 (zeros, and left so) for rows with ids in `tokens` or bits in `words`, buckets uint16 for draws
+    without top_k. Results: out int64 [M, OUT]; for log probabilities peaks float32 [M], the largest raw
+    logit, and likely int64 [M, alternatives].
     """
     split = strands(live)
     maxima = np.empty(split + strands(vocab - live), np.float32)
@@ -105,9 +125,13 @@ def choose_tokens(logits, stride, vocab, live, ints, numbers, tokens, biases, co
         if forced >= 0:
             out[m, 0], out[m, 1] = CHOSEN, forced
             continue
-        if ints[m, 4] < ints[m, 8]:
-            for i in range(live):
-                copy[i] = x[i]
+        limited = ints[m, 11] >= 0
+        if limited or ints[m, 4] < ints[m, 8]:
+            if limited:
+                _copy_allowed(x, copy, words, ints[m, 10], ints[m, 11])
+            else:
+                for i in range(live):
+                    copy[i] = x[i]
             x = copy[:live]
             _adjust(x, tokens, ints, m, biases, np.float32(numbers[m, 4]), np.float32(numbers[m, 5]),
                     np.float32(numbers[m, 6]), counts)  # fmt: skip

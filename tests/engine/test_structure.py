@@ -1,0 +1,234 @@
+"""Replies of a form: what a model may say, whatever it would rather say. The model here is random."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from qanat.engine.llm import LLM
+from qanat.engine.sampling_params import SamplingParams
+from qanat.engine.structure import MAX_SOURCE, Structure
+from qanat.errors import RequestError
+from tests.engine.tiny import scripted, write_tiny
+from tests.json_schemas import random_schema, violation
+
+ASK = [{"role": "user", "content": "Tell me."}]
+POINT = {
+    "type": "object",
+    "properties": {"x": {"type": "integer", "minimum": 0, "maximum": 99}, "up": {"type": "boolean"}},
+    "required": ["x", "up"],
+    "additionalProperties": False,
+}
+AS_JSON = Structure.json_schema(POINT)
+
+
+@pytest.fixture(scope="module")
+def llm(tmp_path_factory: pytest.TempPathFactory) -> LLM:
+    """A context with room for tools and long replies."""
+    return LLM(write_tiny(tmp_path_factory.mktemp("roomy"), max_position_embeddings=3000), max_batch=8)
+
+
+def drawn(structure: Structure | None, seed: int = 0, **more: Any) -> SamplingParams:
+    options = {"temperature": 1.5, "seed": seed, "max_tokens": 400, **more}
+    return SamplingParams(structure=structure, **options)
+
+
+def test_random_schemas_are_kept_by_a_model_that_knows_nothing(llm: LLM) -> None:
+    schemas = [random_schema(seed) for seed in range(60)]
+    params = [drawn(Structure.json_schema(schema), seed) for seed, schema in enumerate(schemas)]
+    replies = llm.generate(["Go:"] * len(schemas), params)
+    whole = [(r.text, s) for r, s in zip(replies, schemas, strict=True) if r.finish_reason == "stop"]
+    assert len(whole) > 40
+    assert [why for text, schema in whole if (why := violation(text, schema))] == []
+
+
+def test_a_reply_of_a_form_depends_on_nobody_else(llm: LLM) -> None:
+    schemas = [Structure.json_schema(random_schema(seed)) for seed in range(6)] + [None, None]
+    params = [drawn(schema, seed, max_tokens=60) for seed, schema in enumerate(schemas)]
+    together = llm.generate(["Go:"] * len(params), params)
+    alone = [llm.generate("Go:", p) for p in params]
+    assert [r.token_ids for r in together] == [r.token_ids for r in alone]
+
+
+def test_each_of_several_choices_keeps_the_form(llm: LLM) -> None:
+    reply = llm.generate("Go:", drawn(AS_JSON, n=5))
+    texts = [r.text for r in (reply, *reply.alternatives)]
+    assert len(set(texts)) > 1
+    assert [violation(text, POINT) for text in texts] == [None] * 5
+
+
+@pytest.mark.parametrize(
+    ("structure", "expected"),
+    [
+        (Structure.regex("(ab|cd){2}[0-9]"), r"(ab|cd){2}[0-9]"),
+        (Structure.regex("[αβ]{3}"), "[αβ]{3}"),
+        (Structure.grammar('start: "<" word ">"\nword: /[a-c]{2}/ | "日"'), "<([a-c]{2}|日)>"),
+        (Structure.json_object(), r"(?s)\{.*\}"),
+        (Structure.json_schema('{"enum": ["one", 2]}'), '"one"|2'),
+    ],
+    ids=range(5),
+)
+def test_every_kind_of_form_is_kept(llm: LLM, structure: Structure, expected: str) -> None:
+    replies = [llm.generate("Go:", drawn(structure, seed)) for seed in range(6)]
+    ended = [r.text for r in replies if r.finish_reason == "stop"]
+    assert ended
+    assert [text for text in ended if not re.fullmatch(expected, text)] == []
+
+
+def test_the_form_begins_behind_the_thought_which_must_be_closed(llm: LLM) -> None:
+    params = drawn(AS_JSON, thinking_budget=20)
+    for seed in range(5):
+        reply = llm.chat(ASK, drawn(AS_JSON, seed, thinking_budget=20), enable_thinking=True)
+        assert violation(reply.text, POINT) is None
+        assert reply.finish_reason == "stop"
+        text = llm.tokenizer.decode(reply.token_ids)
+        assert re.fullmatch(r"(?s).*</think>\n\n\{.*\}<\|(im_end|endoftext)\|>", text)
+        assert "<|im_end|>" not in text.partition("</think>")[0]
+    raw = llm.template.render(ASK, add_generation_prompt=True, enable_thinking=True)
+    chat = llm.chat(ASK, params, enable_thinking=True)
+    assert llm.generate(raw, params).token_ids == chat.token_ids
+    assert llm.generate(llm.tokenizer.encode(raw), params).token_ids == chat.token_ids
+
+
+@pytest.mark.parametrize("budget", [0, 1, 7])
+def test_a_thought_is_closed_when_its_budget_is_spent(llm: LLM, budget: int) -> None:
+    closing = llm.tokenizer.encode("\n</think>")
+    params = SamplingParams(thinking_budget=budget, max_tokens=40, logit_bias={closing[-1]: -100})
+    reply = llm.chat(ASK, params, enable_thinking=True)
+    assert list(reply.token_ids[budget : budget + len(closing)]) == closing
+    free = llm.chat(ASK, SamplingParams(max_tokens=40, logit_bias=params.logit_bias), enable_thinking=True)
+    assert free.token_ids[:budget] == reply.token_ids[:budget]
+    assert closing[-1] not in free.token_ids
+    assert reply.usage.reasoning_tokens == budget + len(closing)
+
+
+def test_a_thought_within_its_budget_and_a_reply_without_one_are_as_ever(llm: LLM) -> None:
+    for thinking in (True, False):
+        with scripted(llm, "a</think>\n\nb" if thinking else "hello there"):
+            bounded = llm.chat(ASK, SamplingParams(thinking_budget=30), enable_thinking=thinking)
+            free = llm.chat(ASK, enable_thinking=thinking)
+        assert bounded.token_ids == free.token_ids
+
+
+def test_a_closing_tag_of_several_tokens_ends_a_thought_too(llm: LLM) -> None:
+    """Whoever reads the text sees the thought end there: what follows must be held to the form."""
+    pieces = [llm.tokenizer.encode(text) for text in ("I ", "</", "thin", "k>")]
+    ids = [i for piece in pieces for i in piece]
+    assert llm.tokenizer.token_id("</think>") not in ids
+    params = drawn(AS_JSON, max_tokens=200)
+    [generation] = llm.of_conversation(
+        ASK, params, tools=None, tool_choice="auto", parallel_tool_calls=True, documents=None,
+        enable_thinking=True, continue_final_message=False, options=None, sanitize=False, template_kwargs={},
+    )  # fmt: skip
+    guide = generation.sequence._guide
+    assert guide is not None
+    for token in ids:
+        assert guide.limits.allowed is None
+        guide.accept(token)
+    assert guide.limits.forced == llm.tokenizer.encode("\n\n")[0]
+
+
+def test_a_cut_reply_is_a_beginning_of_the_form(llm: LLM) -> None:
+    whole = llm.generate("Go:", drawn(AS_JSON))
+    cut = llm.generate("Go:", drawn(AS_JSON, max_tokens=3))
+    assert (cut.finish_reason, len(cut.token_ids)) == ("length", 3)
+    assert whole.text.startswith(cut.text)
+
+
+def test_streamed_text_and_log_probabilities_of_a_form_are_those_of_the_whole(llm: LLM) -> None:
+    whole = llm.generate("Go:", drawn(AS_JSON, logprobs=3))
+    chunks = list(llm.generate("Go:", drawn(AS_JSON, logprobs=3), stream=True))
+    assert "".join(chunk.text for chunk in chunks) == whole.text
+    assert whole.logprobs is not None
+    assert [p.token_id for p in whole.logprobs] == list(whole.token_ids)
+    free = llm.generate("Go:", SamplingParams(temperature=0, logprobs=3, max_tokens=1))
+    assert free.logprobs is not None
+    assert free.logprobs[0].top == whole.logprobs[0].top  # of the raw logits, whatever may be chosen
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Structure("poem"), "a structure is one of"),  # type: ignore[arg-type]
+        (lambda: Structure.regex(""), "must not be empty"),
+        (lambda: Structure("json_object", "{}"), "must have no source"),
+        (lambda: Structure.regex(5), "must be a text"),  # type: ignore[arg-type]
+        (lambda: Structure.regex("a" * (MAX_SOURCE + 1)), "at most"),
+        (lambda: Structure.regex("\ud800"), "surrogate"),
+        (lambda: Structure.json_schema("{"), "no JSON"),
+        (lambda: Structure.json_schema("[" * 100_000), "no JSON"),
+        (lambda: Structure.json_schema("[]"), "must be an object"),
+        (lambda: Structure.json_schema({"a": float("nan")}), "no JSON"),
+        (lambda: Structure.json_schema({"a": {1, 2}}), "no JSON"),
+        (lambda: Structure.json_schema('{"items":' * 65 + "{}" + "}" * 65), "nested more than"),
+        (lambda: SamplingParams(structure="json"), "structure must be a Structure"),  # type: ignore[arg-type]
+        (lambda: SamplingParams(structure=AS_JSON, ignore_eos=True), "ignore_eos and structure"),
+        (lambda: SamplingParams(structure=AS_JSON, min_tokens=2), "min_tokens and structure"),
+        (lambda: SamplingParams(thinking_budget=-1), "thinking_budget"),
+        (lambda: SamplingParams(thinking_budget=True), "thinking_budget"),
+    ],
+    ids=range(17),
+)
+def test_a_form_that_makes_no_sense_is_refused_at_once(make: Any, message: str) -> None:
+    with pytest.raises(RequestError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("structure", "message"),
+    [
+        (Structure.json_schema({"not": {}}), "JSON schema cannot be used.*not"),
+        (Structure.json_schema({"type": "string", "minLength": 5, "maxLength": 2}), "JSON schema cannot"),
+        (Structure.json_schema({"$ref": "http://127.0.0.1:9/x.json"}), "JSON schema cannot"),
+        (Structure.json_schema('{"type": "integer", "minimum": 1e400}'), "JSON schema cannot"),
+        (Structure.json_schema({"type": "object", "x-guidance": {"lenient": True}, "not": {}}), "not"),
+        (Structure.regex("("), "regular expression cannot"),
+        (Structure.regex("(" * 3000 + "a" + ")" * 3000), "regular expression cannot"),
+        (Structure.grammar("start: ("), "grammar cannot"),
+        (Structure.grammar('a: "b"'), "grammar cannot"),
+    ],
+    ids=range(9),
+)
+def test_a_form_that_cannot_be_kept_is_refused_before_anything_is_computed(
+    llm: LLM, structure: Structure, message: str
+) -> None:
+    steps = llm.stats().steps
+    with pytest.raises(RequestError, match=message) as caught:
+        llm.generate("Go:", drawn(structure))
+    assert len(str(caught.value)) < 500
+    assert "\n" not in str(caught.value)
+    assert llm.stats().steps == steps
+
+
+def test_a_form_that_grows_too_complex_ends_its_own_reply_alone(llm: LLM) -> None:
+    """So many ways to go on from the first brace that the parser gives up there."""
+    ways = [{"properties": {f"k{i}": {} for i in range(20)}, "required": [f"r{j}"]} for j in range(120)]
+    hard = drawn(Structure.json_schema({"anyOf": [{"type": "object", **way} for way in ways]}))
+    easy = drawn(AS_JSON, seed=3)
+    expected = llm.generate("Go:", easy)
+    beside = llm.generate("Go:", easy, stream=True)
+    chunks = [next(beside)]
+    with pytest.raises(RequestError, match="JSON schema cannot be used: Parser Error"):
+        llm.generate("Go:", hard)
+    chunks += beside
+    assert [token for chunk in chunks for token in chunk.token_ids] == list(expected.token_ids)
+
+
+def test_the_default_minimum_of_a_checkpoint_does_not_contradict_a_form() -> None:
+    params = SamplingParams(structure=AS_JSON).with_defaults(SamplingParams(min_tokens=3, temperature=0))
+    assert params.min_tokens is None
+
+
+def test_properties_come_in_the_order_of_the_schema(llm: LLM) -> None:
+    names = ["zebra", "ant", "mole"]
+    schema = {
+        "type": "object",
+        "properties": {name: {"type": "boolean"} for name in names},
+        "required": names,
+        "additionalProperties": False,
+    }
+    text = llm.generate("Go:", drawn(Structure.json_schema(schema))).text
+    assert list(json.loads(text)) == names

@@ -1,0 +1,245 @@
+"""Calls that must be made, or must be made well; the model is random, so nothing comes by itself."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+
+from qanat.engine.llm import LLM
+from qanat.engine.reply import Reply
+from qanat.engine.sampling_params import SamplingParams
+from qanat.engine.structure import Structure
+from qanat.errors import RequestError
+from tests.engine.tiny import scripted, write_tiny
+from tests.json_schemas import violation
+
+ASK = [{"role": "user", "content": "Weather?"}]
+
+
+@pytest.fixture(scope="module")
+def llm(tmp_path_factory: pytest.TempPathFactory) -> LLM:
+    """A context with room for tools and long replies."""
+    return LLM(write_tiny(tmp_path_factory.mktemp("roomy"), max_position_embeddings=3000), max_batch=8)
+
+
+def tool(
+    name: str, properties: dict[str, Any] | None = None, required: Any = (), **more: Any
+) -> dict[str, Any]:
+    schema = {"type": "object", "properties": properties or {}, "required": list(required)}
+    return {"type": "function", "function": {"name": name, "description": name, "parameters": schema, **more}}
+
+
+WEATHER = tool(
+    "get_weather",
+    {
+        "city": {"type": "string", "enum": ["Yazd", "Bam", "two\nlines"]},
+        "days": {"type": "integer", "minimum": 1, "maximum": 9},
+        "hourly": {"type": "boolean"},
+        "where": {
+            "type": "object",
+            "properties": {"lat": {"$ref": "#/$defs/angle"}},
+            "required": ["lat"],
+            "additionalProperties": False,
+        },
+        "unit": {"enum": ["C", "F", 3, None]},
+        "list": {"type": "array", "items": {"type": "boolean"}, "maxItems": 2},
+    },
+    ["city", "days", "where"],
+)
+WEATHER["function"]["parameters"]["$defs"] = {"angle": {"type": "number", "minimum": -90, "maximum": 90}}
+NOW = tool("now")
+TOOLS = [WEATHER, NOW]
+
+
+def call(llm: LLM, seed: int, tools: list[dict[str, Any]] = TOOLS, **options: Any) -> Reply:
+    structure = options.pop("structure", None)
+    params = SamplingParams(temperature=1.2, seed=seed, max_tokens=350, structure=structure)
+    options = {"enable_thinking": False, **options}
+    return llm.chat(ASK, params, tools=tools, **options)
+
+
+def named(name: str) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name}}
+
+
+def assert_calls_are_valid(reply: Reply, tools: list[dict[str, Any]] = TOOLS) -> None:
+    schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
+    for made in reply.tool_calls:
+        jsonschema.validate(json.loads(made.arguments), schemas[made.name])
+
+
+@pytest.mark.parametrize("many", [True, False])
+def test_required_makes_calls_by_the_schema_and_says_nothing_else(llm: LLM, many: bool) -> None:
+    replies = [call(llm, s, tool_choice="required", parallel_tool_calls=many) for s in range(12)]
+    whole = [r for r in replies if r.finish_reason == "tool_calls"]
+    assert len(whole) > 6
+    for reply in whole:
+        assert reply.text == ""
+        assert len(reply.tool_calls) == 1 or many
+        assert_calls_are_valid(reply)
+    assert {made.name for reply in whole for made in reply.tool_calls} == {"get_weather", "now"}
+    assert many == any(len(reply.tool_calls) > 1 for reply in whole)
+
+
+def test_a_named_function_is_called_once(llm: LLM) -> None:
+    for seed in range(4):
+        [made] = call(llm, seed, tool_choice=named("now")).tool_calls
+        assert (made.name, made.arguments) == ("now", "{}")
+    [made] = call(llm, 1, tool_choice=named("get_weather")).tool_calls
+    assert made.name == "get_weather"
+
+
+def test_a_call_comes_behind_the_thought(llm: LLM) -> None:
+    params = SamplingParams(temperature=1.2, seed=1, max_tokens=200, thinking_budget=10)
+    reply = llm.chat(ASK, params, tools=TOOLS, tool_choice=named("now"), enable_thinking=True)
+    assert (reply.text, [made.name for made in reply.tool_calls]) == ("", ["now"])
+    assert "</think>\n\n<tool_call>\n<function=now>" in llm.tokenizer.decode(reply.token_ids)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "hi", "two\nlines", "a </param b <tool_cal>", "\n\n", '"quoted"', "日本"]
+)
+def test_a_raw_string_is_what_the_model_wrote_up_to_the_closing_tag(llm: LLM, text: str) -> None:
+    tools = [tool("note", {"text": {"type": "string"}, "n": {"type": "integer"}}, ["text", "n"])]
+    written = (
+        f"<tool_call>\n<function=note>\n<parameter=text>\n{text}\n</parameter>\n"
+        "<parameter=n>\n12\n</parameter>\n</function>\n</tool_call>"
+    )
+    with scripted(llm, written):  # the grammar follows, and ends the reply if it cannot
+        [made] = call(llm, 0, tools, tool_choice="required").tool_calls
+    assert json.loads(made.arguments) == {"text": text, "n": 12}
+
+
+def allowed_after(llm: LLM, written: str, tools: list[dict[str, Any]], **options: Any) -> set[str] | None:
+    """The tokens that may follow a text; None: any."""
+    from qanat.engine.guiding import CallRule
+
+    rule = CallRule.of(tools, options.pop("tool_choice", "auto"), options.pop("parallel_tool_calls", True))
+    made = llm._guiding.prepare(SamplingParams(**options), rule, in_thought=False)()
+    if made is None:
+        return None
+    for token in llm.tokenizer.encode(written):
+        made.accept(token)
+    words = made.limits.allowed
+    if words is None:
+        return None
+    return {llm.tokenizer.token_text(i) for i in range(32 * len(words)) if words[i // 32] >> (i % 32) & 1}
+
+
+ONE = "<tool_call>\n<function=now>\n</function>\n</tool_call>"
+ENDS = {"<|im_end|>", "<|endoftext|>"}
+
+
+def test_without_a_rule_nothing_is_watched(llm: LLM) -> None:
+    assert allowed_after(llm, "", TOOLS) is None
+    assert allowed_after(llm, ONE, TOOLS) is None
+
+
+def test_a_model_that_may_call_once_is_free_until_it_does(llm: LLM) -> None:
+    once = {"parallel_tool_calls": False}
+    assert allowed_after(llm, "Let me see. ", TOOLS, **once) is None
+    assert allowed_after(llm, "Well: <tool_call>", TOOLS, **once) == {"\n"}
+    assert allowed_after(llm, "Well: " + ONE, TOOLS, **once) == ENDS
+    assert allowed_after(llm, ONE, TOOLS, tool_choice="required", **once) == ENDS
+    assert allowed_after(llm, ONE, TOOLS, tool_choice="required") == {*ENDS, "\n"}
+
+
+def test_strict_tools_hold_every_call_to_its_schema(llm: LLM) -> None:
+    strict = [tool("pick", {"colour": {"enum": ["red", "blue"]}}, ["colour"], strict=True)]
+    begun = "<tool_call>\n<function=pick>\n<parameter=colour>\n"
+    following = allowed_after(llm, begun, strict)
+    assert following is not None
+    assert {text[0] for text in following} == {"r", "b"}
+    after = begun + "red\n</parameter>\n</function>\n</tool_call>"
+    assert allowed_after(llm, after, strict) is None  # and it may go on
+
+
+def test_a_tag_of_several_tokens_begins_a_call_too(llm: LLM) -> None:
+    text = "<tool_call>"
+    pieces = [i for part in ("<to", "ol_c", "all>") for i in llm.tokenizer.encode(part)]
+    assert llm.tokenizer.token_id(text) not in pieces
+    rule_of = llm._guiding.prepare
+    from qanat.engine.guiding import CallRule
+
+    guide = rule_of(SamplingParams(), CallRule.of(TOOLS, "auto", False), in_thought=False)()
+    assert guide is not None
+    for token in pieces:
+        guide.accept(token)
+    assert guide.limits.allowed is not None
+
+
+def test_a_form_with_tools_is_an_answer_of_the_form_or_calls(llm: LLM) -> None:
+    schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
+    schema["additionalProperties"] = False
+    form = Structure.json_schema(schema)
+    assert allowed_after(llm, "", TOOLS, structure=form) >= {"<tool_call>", "{"}  # type: ignore[operator]
+    seen = set()
+    for seed in range(10):
+        reply = call(llm, seed, [NOW], structure=form)
+        if reply.finish_reason == "length":
+            continue
+        seen.add(bool(reply.tool_calls))
+        assert reply.tool_calls or violation(reply.text, schema) is None
+    assert seen
+
+
+def test_a_call_that_is_made_in_freedom_is_read_as_ever(llm: LLM) -> None:
+    with scripted(llm, "Well. " + ONE):
+        reply = call(llm, 0, parallel_tool_calls=False)
+    assert (reply.text, len(reply.tool_calls), reply.finish_reason) == ("Well.", 1, "tool_calls")
+
+
+@pytest.mark.parametrize(
+    ("tools", "options", "message"),
+    [
+        ([], {"tool_choice": "required"}, "there are no tools"),
+        (TOOLS, {"tool_choice": "none"}, "tool_choice must be"),
+        (TOOLS, {"tool_choice": 5}, "tool_choice must be"),
+        (TOOLS, {"tool_choice": {"type": "function"}}, "tool_choice must be"),
+        (TOOLS, {"tool_choice": named("fly")}, "none of the tools"),
+        (TOOLS, {"parallel_tool_calls": "no"}, "parallel_tool_calls must be"),
+        ([tool("a", {"x": {"type": "string", "pattern": "a"}}, strict=True)], {}, "'a' is strict.*'x'"),
+        ([tool("a", {"x": {}}, strict=True)], {}, "'a' is strict.*'x'"),
+        ([tool("a", {"x>": {"type": "integer"}})], {"tool_choice": "required"}, "'x>'"),
+        ([tool("a", {}, ["x"])], {"tool_choice": "required"}, "requires 'x'"),
+        (
+            [tool("a", {"x": {"type": "integer", "not": {}}})],
+            {"tool_choice": "required"},
+            "schema of the tools",
+        ),
+    ],
+    ids=range(11),
+)
+def test_a_rule_that_makes_no_sense_is_refused(llm: LLM, tools: Any, options: Any, message: str) -> None:
+    with pytest.raises(RequestError, match=message):
+        call(llm, 0, tools, **options)
+
+
+@pytest.mark.parametrize(
+    ("schema", "held"),
+    [
+        ({"type": "string", "title": "T", "description": "d", "default": "x"}, True),
+        ({"type": ["string", "null"]}, True),
+        ({"anyOf": [{"type": "string"}, {"type": "integer"}]}, True),
+        ({"type": "string", "enum": ["a"]}, True),
+        ({"type": "object", "properties": {"a": {"type": "string", "minLength": 2}}}, True),
+        ({"type": "string", "minLength": 2}, False),
+        ({"type": "string", "format": "date"}, False),
+        ({"anyOf": [{"type": "string", "enum": ["a"]}, {"type": "null"}]}, False),
+        ({"anyOf": [{"type": "string"}, {"type": "array"}]}, False),
+        ({"enum": ["a</parameter>"]}, False),
+    ],
+    ids=range(10),
+)
+def test_strict_is_refused_where_a_raw_string_could_break_the_schema(
+    llm: LLM, schema: dict[str, Any], held: bool
+) -> None:
+    tools = [tool("a", {"x": schema}, ["x"], strict=True)]
+    if held:
+        assert allowed_after(llm, "<tool_call>", tools) == {"\n"}
+    else:
+        with pytest.raises(RequestError, match="strict"):
+            allowed_after(llm, "", tools)
