@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qanat.backends.reference.sampling import sample
+from qanat.engine.guide import Guide, Limits
 from qanat.engine.sampling_params import SamplingParams
 from qanat.engine.scheduler import Scheduler
 from qanat.engine.sequence import Sequence as Running
@@ -108,6 +109,29 @@ class Letters:
         return ""
 
 
+class Rule:
+    """A form without a grammar: after some tokens others are forced, after some only a few are allowed."""
+
+    done = False
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._last = 1
+
+    def limits(self) -> Limits:
+        """A function of the last token and how many there were."""
+        following = (7 * self._last + 3 * self._count) % 16 + 1
+        if (self._last + self._count) % 3 == 0:
+            return Limits(allowed=np.array([1 << following], np.uint32))
+        if (self._last + self._count) % 7 == 1:
+            return Limits(forced=following)
+        return Limits(allowed=np.array([0b1010_1010_1010_1010], np.uint32)) if self._last % 2 else Limits()
+
+    def accept(self, token: int) -> None:
+        """Go on."""
+        self._last, self._count = token, self._count + 1
+
+
 def make(
     prompt: list[int],
     params: SamplingParams | None = None,
@@ -120,6 +144,8 @@ def make(
 ) -> Running:
     params = params or SamplingParams.greedy()
     text = TextOutput(Letters(), StopStrings(params.stops, include=params.include_stop))
+    if params.thinking_budget is not None:  # these tests' sign for such a reply
+        options["guide"] = Guide([Rule()])
     return Running(
         prompt,
         params,

@@ -20,6 +20,7 @@ PARAMS = [
     SamplingParams(temperature=1.0, presence_penalty=0.8, min_tokens=4),
     SamplingParams(temperature=3.0, stop=["FF", "AC", "B"], ignore_eos=True),
     SamplingParams.greedy(),
+    SamplingParams(temperature=1.0, frequency_penalty=0.4, thinking_budget=1, ignore_eos=True),
 ]
 EVERY = 16
 """Tokens between two snapshots of a long prompt, here."""
@@ -35,6 +36,12 @@ class Asked:
     wanted: frozenset[int]
     seen: bool = False
     preempted: bool = False
+
+    @property
+    def ends(self) -> range:
+        """Tokens that may have been computed at its end: all but the last, and those that were foregone."""
+        guided = PARAMS[self.params].thinking_budget is not None
+        return range(self.s.prompt_len if guided else self.s.length - 1, self.s.length)
 
     @property
     def key(self) -> tuple[Any, ...]:

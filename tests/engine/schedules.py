@@ -307,7 +307,7 @@ class Schedule(RuleBasedStateMachine):
         if self.engine is None:
             return
         self.engine.check_integrity()
-        lengths = {length for a in self.every for length in (*a.wanted, a.s.length - 1)}
+        lengths = {length for a in self.every for length in (*a.wanted, *a.ends)}
         assert {snapshot.length for snapshot in self.memory.cache} <= lengths, "an unwanted snapshot"
         for a in self.every:
             if a.s.cached is not None and not a.seen:

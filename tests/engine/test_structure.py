@@ -131,6 +131,36 @@ def test_a_closing_tag_of_several_tokens_ends_a_thought_too(llm: LLM) -> None:
     assert guide.limits.forced == llm.tokenizer.encode("\n\n")[0]
 
 
+@pytest.mark.parametrize("thinking", [False, True])
+def test_what_is_a_foregone_conclusion_takes_no_step_and_changes_nothing(llm: LLM, thinking: bool) -> None:
+    """Log probabilities need all logits, so with them each token has its step."""
+    schema = {"properties": {"a_long_name_of_a_property": {"type": "boolean"}}, "additionalProperties": False}
+    schema |= {"type": "object", "required": ["a_long_name_of_a_property"]}  # type: ignore[dict-item]
+    form, fewer = Structure.json_schema(schema), 0
+    for seed in range(6):
+        steps = []
+        replies = []
+        for logprobs in (None, 0):
+            before = llm.stats().steps
+            params = drawn(form, seed, thinking_budget=5, logprobs=logprobs)
+            replies.append(llm.chat(ASK, params, enable_thinking=thinking))
+            steps.append(llm.stats().steps - before)
+        assert replies[0].token_ids == replies[1].token_ids
+        assert replies[0].text == replies[1].text
+        fewer += steps[0] < 0.7 * steps[1]
+    assert fewer == 6
+
+
+def test_tokens_that_are_no_choice_count_towards_the_limit(llm: LLM) -> None:
+    whole = llm.generate("Go:", drawn(Structure.regex("a very long text without any choice at all")))
+    assert whole.finish_reason == "stop"
+    for most in range(1, len(whole.token_ids)):
+        cut = llm.generate(
+            "Go:", drawn(Structure.regex("a very long text without any choice at all"), max_tokens=most)
+        )
+        assert (cut.finish_reason, cut.token_ids) == ("length", whole.token_ids[:most])
+
+
 def test_a_cut_reply_is_a_beginning_of_the_form(llm: LLM) -> None:
     whole = llm.generate("Go:", drawn(AS_JSON))
     cut = llm.generate("Go:", drawn(AS_JSON, max_tokens=3))
@@ -215,6 +245,15 @@ def test_a_form_that_grows_too_complex_ends_its_own_reply_alone(llm: LLM) -> Non
         llm.generate("Go:", hard)
     chunks += beside
     assert [token for chunk in chunks for token in chunk.token_ids] == list(expected.token_ids)
+
+
+def test_a_minimum_of_tokens_gives_way_to_calls_that_have_to_end(llm: LLM) -> None:
+    tools = [{"type": "function", "function": {"name": "now", "description": "now", "parameters": {}}}]
+    reply = llm.chat(
+        ASK, SamplingParams(min_tokens=300, max_tokens=600), tools=tools, tool_choice="required",
+        parallel_tool_calls=False, enable_thinking=False,
+    )  # fmt: skip
+    assert (reply.finish_reason, len(reply.tool_calls)) == ("tool_calls", 1)
 
 
 def test_the_default_minimum_of_a_checkpoint_does_not_contradict_a_form() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qanat.engine.grammars import Matcher
+from qanat.model.sampling import WORD_BITS
 
 __all__ = ["FREE", "Calls", "Fixed", "Form", "Guide", "Limits", "Stage", "Thought", "no_guide"]
 
@@ -27,6 +28,17 @@ class Limits:
     forced: int | None = None
     allowed: NDArray[np.uint32] | None = None
     banned: NDArray[np.int32] | None = None
+
+    @property
+    def only(self) -> int | None:
+        """The token, if there is no choice."""
+        if self.forced is not None or self.allowed is None:
+            return self.forced
+        [words] = np.nonzero(self.allowed)
+        if len(words) != 1:
+            return None
+        word = int(self.allowed[words[0]])
+        return None if word & (word - 1) else int(words[0]) * WORD_BITS + word.bit_length() - 1
 
 
 FREE = Limits()

@@ -33,8 +33,7 @@ def answer(server: Program, messages: list[dict[str, Any]], *, stream: bool, **f
         return dict(server.post(CHAT, **fields)["choices"][0]["message"])
     choice = joined_chat(server.stream(CHAT, **fields))[0]
     calls = [{"type": "function", **call} for call in choice["calls"]]
-    message = {"role": "assistant", **choice["message"], **({"tool_calls": calls} if calls else {})}
-    return message
+    return {"role": "assistant", **choice["message"], **({"tool_calls": calls} if calls else {})}
 
 
 @pytest.mark.parametrize("stream", [False, True])
