@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -131,6 +132,17 @@ def test_no_engine_is_left_when_its_server_is_killed() -> None:
             next(stream.objects())
             server.process.kill()
             eventually(lambda: not Path(f"/proc/{child}").exists())
+
+
+def test_it_takes_its_connections_where_few_open_files_are_usual() -> None:
+    few = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, few[1]))
+    try:
+        with program() as server:
+            allowed = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, few)
+    assert allowed[0] >= 1024 + 64
 
 
 def test_a_module_in_the_folder_is_not_taken_for_the_librarys(tmp_path: Path) -> None:

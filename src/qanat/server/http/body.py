@@ -36,13 +36,16 @@ async def read_json(
     """What `read` makes of the JSON value of a body of at most `most` bytes.
 
     Raises:
-        HTTPException: 413 or 408: it is too large, or came too slowly.
+        HTTPException: 413, 408 or 415: it is too large, came too slowly, or is compressed.
         RequestError: it is no JSON, or `read` refuses it.
         ClientGoneError: the client did not finish.
     """
-    told = Headers(scope=scope).get("content-length", "0")  # digits, as h11 has checked
-    if int(told) > most:
-        raise _too_large(most)
+    headers = Headers(scope=scope)
+    coding = headers.get("content-encoding", "identity")
+    if coding.strip().lower() != "identity":
+        raise HTTPException(415, "a body with Content-Encoding cannot be read: send it as it is", _CLOSE)
+    if int(headers.get("content-length", "0")) > most:  # digits, as h11 has checked
+        raise _too_large(most, more=True)
     try:
         async with asyncio.timeout(seconds):
             data = await _read(receive, most)
@@ -80,14 +83,16 @@ async def _read(receive: Receive, most: int) -> bytes:
             raise ClientGoneError
         pieces.append(message.get("body", b""))
         size += len(pieces[-1])
+        more = message.get("more_body", False)
         if size > most:
-            raise _too_large(most)
-        if not message.get("more_body", False):
+            raise _too_large(most, more=more)
+        if not more:
             return b"".join(pieces)
 
 
-def _too_large(most: int) -> HTTPException:
-    return HTTPException(413, f"the body of a request may have {most} bytes at most", _CLOSE)
+def _too_large(most: int, *, more: bool) -> HTTPException:
+    words = f"the body of a request may have {most} bytes at most"
+    return HTTPException(413, words, _CLOSE if more else None)
 
 
 def _parsed(data: bytes) -> Any:

@@ -46,6 +46,11 @@ class Guard:
         if scope["type"] != "http":  # nothing else is offered
             return
         headers = Headers(scope=scope)
+        if not scope["http_version"].startswith("1."):
+            await refusal(400, f"HTTP/{scope['http_version']} is not spoken here: ask with HTTP/1.1")(
+                scope, receive, send
+            )
+            return
         if self._keys is None and not self._is_our_name(headers.get("host", "")):
             await refusal(
                 403,

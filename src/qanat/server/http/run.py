@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import socket
 from collections.abc import Callable
 from functools import partial
@@ -26,6 +27,8 @@ __all__ = ["configure", "run_server"]
 
 IDLE = 30
 """Seconds that a connection is kept between two requests."""
+OTHER_FILES = 64
+"""Open files beside connections."""
 LAST_WORDS = 5
 """Seconds for connections to close in, once nothing is under way any more."""
 
@@ -65,6 +68,7 @@ def run_server(
     """
     keys = None if settings.key_file is None else ApiKeys(settings.key_file)
     listener = listen(settings.host, settings.port, keys=keys is not None)
+    _allow_files(settings.most_connections + OTHER_FILES)
     engine = Supervisor(options, restart=restart, tell=tell)
     with contextlib.closing(listener):
         before()
@@ -90,6 +94,14 @@ def configure(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
         timeout_keep_alive=IDLE,
         timeout_graceful_shutdown=LAST_WORDS,
     )
+
+
+def _allow_files(wanted: int) -> None:
+    """Let this process have so many open files, as far as it may: without, connections would not be taken."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 async def _serve(
