@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from hypothesis import strategies as st
@@ -141,3 +142,20 @@ def deep(levels: int) -> Any:
     for _ in range(levels):
         value = [value]
     return value
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every place in a JSON value."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for key, inner in items for place in places(inner, (*path, key)))]
+
+
+def with_value(body: Any, place: tuple[Any, ...], value: Any) -> Any:
+    if not place:
+        return value
+    body = copy.deepcopy(body)
+    at = body
+    for key in place[:-1]:
+        at = at[key]
+    at[place[-1]] = value
+    return body

@@ -17,7 +17,17 @@ from qanat.server.completion_request import read_completion_request
 from qanat.server.errors import error_response
 from qanat.server.fields import FieldError
 from qanat.server.wire import pack_request, unpack_request
-from tests.server.bodies import CALL, CHAT_FIELDS, COMPLETION_FIELDS, TOOL, VALUES, ask, deep
+from tests.server.bodies import (
+    CALL,
+    CHAT_FIELDS,
+    COMPLETION_FIELDS,
+    TOOL,
+    VALUES,
+    ask,
+    deep,
+    places,
+    with_value,
+)
 
 
 def chat(**fields: Any) -> Any:
@@ -282,23 +292,6 @@ def test_fields_that_contradict_each_other_are_the_clients_to_mend() -> None:
     with pytest.raises(RequestError, match="min_tokens 5 is above max_tokens 4") as caught:
         chat(min_tokens=5, max_tokens=4)
     assert error_response(caught.value)[0] == 400
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every place in a JSON value."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [path, *(place for key, inner in items for place in places(inner, (*path, key)))]
-
-
-def with_value(body: Any, place: tuple[Any, ...], value: Any) -> Any:
-    if not place:
-        return value
-    body = copy.deepcopy(body)
-    at = body
-    for key in place[:-1]:
-        at = at[key]
-    at[place[-1]] = value
-    return body
 
 
 @settings(max_examples=600, deadline=None)

@@ -40,6 +40,7 @@ def create_routes(service: Service) -> list[Route]:
     gets = {
         "/health": asked.health,
         "/metrics": asked.metrics,
+        "/openapi.json": asked.openapi,
         "/v1/models": asked.models,
         "/v1/models/{name:path}": asked.model,
     }

@@ -17,6 +17,7 @@ from qanat.server.engine_client import Answer, Detokenize, Question, Render, Sta
 from qanat.server.fields import Fields, boolean, integer, listed, text
 from qanat.server.http.body import read_json
 from qanat.server.http.metrics import CONTENT_TYPE
+from qanat.server.http.openapi import openapi_document
 from qanat.server.http.replies import error_reply, json_reply, response_headers
 from qanat.server.http.service import Service
 
@@ -78,6 +79,10 @@ class Questions:
         chat = await self._read(request, read_chat_request)
         check_model(chat.model, list(self._service.settings.names))
         return json_reply({"prompt": await self._ask(Render(chat))})
+
+    async def openapi(self, request: HttpRequest) -> Response:
+        """What can be asked here."""
+        return json_reply(openapi_document(self._service.settings))
 
     async def metrics(self, request: HttpRequest) -> Response:
         """Figures for Prometheus. An engine that cannot be asked has none."""
