@@ -119,10 +119,11 @@ class Scheduler:
                     f"{len(self._waiting)} sequences wait already, of at most {most}: try again later"
                 )
             self._queueing = True
+            now = time.perf_counter()
             try:
                 for s in sequences:
                     self._arrivals += 1
-                    s.arrival = self._arrivals
+                    s.arrival, s.latest = self._arrivals, now
                     insort(self._waiting, s, key=_rank)
                     if s.deadline is not None:
                         heapq.heappush(self._deadlines, (s.deadline, s.arrival, s))
@@ -197,6 +198,7 @@ class Scheduler:
             waiting=len(self._waiting),
             snapshots=len(self.memory.cache),
             free_pages=self.memory.pages.free,
+            held_pages=len({page for s in [*self._running] for page in [*s.pages]}),
             pages=self.memory.pages.count,
         )
 
@@ -221,6 +223,7 @@ class Scheduler:
             return
         try:
             self._log.add(self._stepper.compute(work, begin, len(self._running), len(self._waiting)))
+            self._note_tokens(work)
         except Exception as error:
             for w in work:
                 w.sequence.fail(error)
@@ -235,6 +238,14 @@ class Scheduler:
         if self._debug:
             with self._changed:
                 self._check()
+
+    def _note_tokens(self, work: list[Work]) -> None:
+        now = time.perf_counter()
+        for w in work:
+            s = w.sequence
+            if w.chooses and s.error is None:
+                self._log.token(now - s.latest, first=s.output_len == 1)
+                s.latest = now
 
     def _admit(self) -> None:
         with self._changed:  # other threads submit meanwhile

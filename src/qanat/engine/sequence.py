@@ -99,6 +99,7 @@ class Sequence:
         self.cached: int | None = None  # tokens of the prompt that a snapshot spared
         # The scheduler's:
         self.arrival = 0
+        self.latest = 0.0  # when it was queued, or its latest token was chosen, by time.perf_counter()
         self.cancelled = False
         # The state memory's:
         self.slot: int | None = None  # written by the next step

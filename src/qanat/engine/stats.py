@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
-__all__ = ["EngineStats", "StepLog", "StepRecord"]
+__all__ = ["WAIT_BOUNDS", "EngineStats", "StepLog", "StepRecord", "Waits"]
 
 REMEMBERED = 1024
 """Records of steps that are kept, the latest."""
+
+
+WAIT_BOUNDS = (
+    *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 0.75),
+    *(1.0, 2.5, 5.0, 7.5, 10.0, 25.0, 50.0, 100.0, 250.0),
+)
+"""Seconds, ascending, between which waits are told apart."""
 
 
 class StepRecord(NamedTuple):
@@ -35,6 +43,16 @@ class StepRecord(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Waits:
+    """How long something took, each time: a histogram."""
+
+    counts: tuple[int, ...] = (0,) * (len(WAIT_BOUNDS) + 1)
+    """How often at most each of `WAIT_BOUNDS` and above the one before; the last: above all of them."""
+    seconds: float = 0.0
+    """All of them together."""
+
+
+@dataclass(frozen=True)
 class EngineStats:
     """Sums since the start, and what there is now."""
 
@@ -57,7 +75,13 @@ class EngineStats:
     waiting: int
     snapshots: int
     free_pages: int
+    held_pages: int
+    """Owned by running sequences. What is neither free nor held is snapshots', who give it up when wanted."""
     pages: int
+    first_token: Waits
+    """From the queue to a reply's first token."""
+    next_token: Waits
+    """From a reply's token to its next."""
 
 
 @dataclass
@@ -78,6 +102,12 @@ class StepLog:
     cancelled: int = 0
     expired: int = 0
     preemptions: int = 0
+    _first_token: _Tally = field(default_factory=lambda: _Tally())
+    _next_token: _Tally = field(default_factory=lambda: _Tally())
+
+    def token(self, seconds: float, *, first: bool) -> None:
+        """Count a token, that came so long after the one before, or after its request."""
+        (self._first_token if first else self._next_token).add(seconds)
 
     def add(self, record: StepRecord) -> None:
         """Count a step."""
@@ -91,9 +121,33 @@ class StepLog:
         self.writing += record.writing
 
     def total(
-        self, *, running: int, waiting: int, snapshots: int, free_pages: int, pages: int
+        self, *, running: int, waiting: int, snapshots: int, free_pages: int, held_pages: int, pages: int
     ) -> EngineStats:
         """The sums, and what there is now."""
-        sums = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "records"}
-        now = {"running": running, "waiting": waiting, "snapshots": snapshots}
-        return EngineStats(**sums, **now, free_pages=free_pages, pages=pages)
+        sums = {f.name: getattr(self, f.name) for f in fields(self) if f.type in ("int", "float")}
+        return EngineStats(
+            **sums,
+            running=running,
+            waiting=waiting,
+            snapshots=snapshots,
+            free_pages=free_pages,
+            held_pages=held_pages,
+            pages=pages,
+            first_token=self._first_token.waits(),
+            next_token=self._next_token.waits(),
+        )
+
+
+class _Tally:
+    """Waits while they are counted."""
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(WAIT_BOUNDS) + 1)
+        self._seconds = 0.0
+
+    def add(self, seconds: float) -> None:
+        self._counts[bisect_left(WAIT_BOUNDS, seconds)] += 1
+        self._seconds += seconds
+
+    def waits(self) -> Waits:
+        return Waits(tuple(self._counts), self._seconds)

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from qanat.engine import EngineStats, Reply, ReplyChunk, RequestOptions, Usage
+from qanat.engine import Reply, ReplyChunk, RequestOptions, Usage
+from qanat.engine.stats import StepLog
 from qanat.server.engine_client import Answer, ModelInfo, Question, Request, Running
 from qanat.text.dialects import ReplyDelta
 
@@ -60,4 +61,4 @@ class FakeEngine:
     async def ask(self, question: Question) -> Answer:
         if isinstance(self.error, Exception):
             raise self.error
-        return EngineStats(**dict.fromkeys(EngineStats.__dataclass_fields__, 0))
+        return StepLog().total(running=0, waiting=0, snapshots=0, free_pages=1, held_pages=0, pages=1)

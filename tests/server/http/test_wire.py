@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from qanat.engine import EngineStats, Reply, ReplyChunk, RequestOptions, TokenLogprob, Usage
+from qanat.engine import Reply, ReplyChunk, RequestOptions, TokenLogprob, Usage
 from qanat.engine.reply import Alternative
+from qanat.engine.stats import StepLog
 from qanat.server.chat_request import read_chat_request
 from qanat.server.completion_request import read_completion_request
 from qanat.server.engine_client import ModelInfo, Stats
@@ -44,6 +45,9 @@ REPLY = Reply(
     prompt_logprobs=(None, TOKEN),
     choice_index=1,
 )
+STATS = StepLog(steps=3, computing=0.5).total(
+    running=1, waiting=2, snapshots=3, free_pages=4, held_pages=5, pages=9
+)
 CHUNK = ReplyChunk("t", "r", (ReplyDelta("tool_call_start", "", 0, "f", "id"),), (5,), (TOKEN,), 2, 1, REPLY)
 
 
@@ -57,7 +61,7 @@ CHUNK = ReplyChunk("t", "r", (ReplyDelta("tool_call_start", "", 0, "f", "id"),),
         Refused(1, 400, {"error": {"message": "no", "param": None}}),
         Answered(1, [1, 2]),
         Answered(1, "text"),
-        Answered(1, EngineStats(**dict.fromkeys(EngineStats.__dataclass_fields__, 3))),
+        Answered(1, STATS),
     ],
     ids=range(8),
 )
