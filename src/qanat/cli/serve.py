@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,6 +22,14 @@ _NEEDED = ("starlette", "uvicorn", "h11", "msgspec", "prometheus_client")
 
 def _option(help: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, help=help, rich_help_panel="Server", **more)
+
+
+class LogForm(StrEnum):
+    """How requests are logged."""
+
+    none = "none"
+    text = "text"
+    json = "json"
 
 
 @grouped
@@ -80,6 +89,10 @@ def serve(
             min=0,
         ),
     ] = 30.0,
+    log: Annotated[
+        LogForm,
+        _option("How requests are written to the standard output, a line each.", "--log"),
+    ] = LogForm.none,
     restart_engine: Annotated[
         bool, _option("Start the engine's process again if it dies.", "--restart-engine")
     ] = False,
@@ -105,6 +118,7 @@ def serve(
         key_file=api_key_file,
         origins=origins,
         most_requests=max_batch + max_waiting,
+        log=log.value,
         request_timeout=request_timeout,
         drain=drain,
     )

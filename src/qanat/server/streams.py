@@ -36,10 +36,11 @@ class _Frame:
         if chunk.reply is not None:
             self._usages.setdefault(chunk.prompt_index, []).append(chunk.reply.usage)
 
+    def usage(self) -> Object:
+        return usage_object(list(self._usages.values()))
+
     def last(self) -> list[Object]:
-        if not self._include_usage:
-            return []
-        return [{**self._frame, "usage": usage_object(list(self._usages.values()))}]
+        return [{**self._frame, "usage": self.usage()}] if self._include_usage else []
 
 
 class ChatStream:
@@ -68,6 +69,10 @@ class ChatStream:
             objects.append(self._object(index, {}, chunk.reply.finish_reason))
             self._frame.note(chunk)
         return objects
+
+    def usage(self) -> Object:
+        """The usage of all choices that have ended."""
+        return self._frame.usage()
 
     def finish(self) -> list[Object]:
         """The usage, if it is wanted: after the last chunk."""
@@ -134,6 +139,10 @@ class TextStream:
             "finish_reason": None if chunk.reply is None else chunk.reply.finish_reason,
         }
         return [self._frame.object(choice)]
+
+    def usage(self) -> Object:
+        """The usage of all choices that have ended."""
+        return self._frame.usage()
 
     def finish(self) -> list[Object]:
         """The usage, if it is wanted: after the last chunk."""

@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from qanat.server.chat_request import read_chat_request
 from qanat.server.completion_request import read_completion_request
 from qanat.server.errors import log_bug
+from qanat.server.http.access_log import ENTRY, GONE, AccessLog, as_json, as_text, to_stdout
 from qanat.server.http.api_keys import ApiKeys
 from qanat.server.http.body import ClientGoneError, refuse_body
 from qanat.server.http.generation import Generation
@@ -20,17 +21,25 @@ from qanat.server.http.service import Service
 __all__ = ["create_app", "create_routes"]
 
 _WORDS = {404: "there is nothing under this path", 405: "this path is not asked with this method"}
+_FORMS = {"none": None, "text": as_text, "json": as_json}
 
 
 def create_app(service: Service, keys: ApiKeys | None) -> ASGIApp:
-    """The application. Whoever is let in by the guard finds the routes."""
+    """The application. Every request is noted; whoever is let in by the guard finds the routes."""
     routes = create_routes(service)
     settings = service.settings
-    return Guard(
-        _Outcomes(Router(routes, redirect_slashes=False), service, frozenset(route.path for route in routes)),
+    guarded = Guard(
+        _Outcomes(Router(routes, redirect_slashes=False)),
         keys=keys,
         host=settings.host,
         origins=settings.origins,
+    )
+    form = _FORMS[settings.log]
+    return AccessLog(
+        guarded,
+        answers=service.metrics.answers,
+        paths=frozenset(route.path for route in routes),
+        write=None if form is None else to_stdout(form),
     )
 
 
@@ -61,20 +70,17 @@ def create_routes(service: Service) -> list[Route]:
 
 
 class _Outcomes:
-    """Turns what an endpoint raises into an answer, and counts answers."""
+    """Turns what an endpoint raises into an answer."""
 
-    def __init__(self, app: ASGIApp, service: Service, paths: frozenset[str]) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._paths = paths
-        self._answers = service.metrics.answers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        status: int | None = None
+        begun = False
 
         async def noting(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
+            nonlocal begun
+            begun = True
             await send(message)
 
         scope["app"] = self._app  # so that the router raises what it cannot find, as errors of one form
@@ -88,13 +94,10 @@ class _Outcomes:
                 await refuse_body(answer, receive, noting)
             else:
                 await answer(scope, receive, noting)
-        except ClientGoneError:
-            status = 499  # as nginx counts them
-        except TimeoutError:  # it does not read what it asked for
-            status = 499
+        except (ClientGoneError, TimeoutError):  # TimeoutError: it does not read what it asked for
+            scope[ENTRY].status = GONE
         except Exception as error:
             log_bug(error)
-            if status is None:
+            scope[ENTRY].fail(error)
+            if not begun:
                 await error_reply(error)(scope, receive, noting)
-        path = scope["path"] if scope["path"] in self._paths else "other"  # a client must not make up labels
-        self._answers.labels(path, str(status)).inc()

@@ -21,10 +21,10 @@ from qanat.server.answering import check_model
 from qanat.server.chat_request import ChatRequest
 from qanat.server.engine_client import Request, Running
 from qanat.server.errors import log_bug
+from qanat.server.http.access_log import ENTRY, Entry
 from qanat.server.http.body import ClientGoneError, read_json
 from qanat.server.http.event_stream import EventStream, with_pauses
 from qanat.server.http.guard import SALT
-from qanat.server.http.metrics import Clock
 from qanat.server.http.replies import error_reply, json_reply
 from qanat.server.http.service import Service
 from qanat.server.responses import Head, chat_completion, text_completion
@@ -49,29 +49,32 @@ class Generation:
         """One request."""
         settings = self._service.settings
         stream = EventStream(send, stall=settings.stall)
-        clock = self._service.metrics.clock()
+        entry: Entry = scope[ENTRY]
         try:
             with self._service.requests.place():
                 request = await read_json(
                     scope, receive, self._read, most=settings.most_body, seconds=settings.stall
                 )
+                entry.stream = request.stream
                 check_model(request.model, list(settings.names))
                 options = RequestOptions(timeout=settings.request_timeout, cache_salt=scope[SALT])
-                whole = await _while_connected(receive, self._answer(request, options, stream, clock))
+                whole = await _while_connected(receive, self._answer(request, options, stream, entry))
             if whole is not None:
+                entry.count(whole["usage"])
                 await json_reply(whole)(scope, receive, send)
-            clock.end()
+            self._service.metrics.whole.observe(entry.elapsed)
         except (HTTPException, ClientGoneError, TimeoutError):
             raise
         except Exception as error:
             log_bug(error)
+            entry.fail(error)
             if stream.begun:
                 await stream.error(error)
             else:
                 await error_reply(error)(scope, receive, send)
 
     async def _answer(
-        self, request: Request, options: RequestOptions, stream: EventStream, clock: Clock
+        self, request: Request, options: RequestOptions, stream: EventStream, entry: Entry
     ) -> dict[str, Any] | None:
         """The whole answer; None if it was streamed."""
         async with self._service.engine.run(request, options) as running:
@@ -84,8 +87,8 @@ class Generation:
                     if chunk is None:
                         await stream.comment()
                     else:
-                        clock.chunk()
                         await stream.objects(writer.feed(chunk))
+            entry.count(writer.usage())
             await stream.objects(writer.finish())
         await stream.done()
         return None

@@ -43,8 +43,6 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
-        if scope["type"] != "http":  # nothing else is offered
-            return
         headers = Headers(scope=scope)
         if not scope["http_version"].startswith("1."):
             await refusal(400, f"HTTP/{scope['http_version']} is not spoken here: ask with HTTP/1.1")(
@@ -139,7 +137,7 @@ def _with_origin(send: Send, origin: str) -> Send:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             headers["access-control-allow-origin"] = origin
-            headers["access-control-expose-headers"] = "retry-after"
+            headers["access-control-expose-headers"] = "retry-after, x-request-id"
             headers.add_vary_header("origin")
         await send(message)
 

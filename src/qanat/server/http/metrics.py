@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
+from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 
-from qanat.engine.stats import EngineStats
+from qanat.engine.stats import WAIT_BOUNDS, EngineStats, Waits
 
 __all__ = ["CONTENT_TYPE", "Metrics"]
 
@@ -37,69 +42,97 @@ _GAUGES: dict[str, tuple[str, Callable[[EngineStats], float]]] = {
     "snapshots": ("Prefixes whose state is kept.", lambda s: s.snapshots),
     "pages": ("Pages of keys and values.", lambda s: s.pages),
     "pages_free": ("Those that nobody owns.", lambda s: s.free_pages),
+    "pages_held": ("Those of replies that are computed; what is left is snapshots'.", lambda s: s.held_pages),
+}
+_WAITS: dict[str, tuple[str, Callable[[EngineStats], Waits]]] = {
+    "first_token_seconds": ("From the queue to a reply's first token.", lambda s: s.first_token),
+    "next_token_seconds": ("From a reply's token to its next.", lambda s: s.next_token),
+}
+
+# What routers and autoscalers in front of several servers look for, by the names that vLLM gave it: the
+# production stack's router, the Gateway API's inference extension, llm-d, KServe. `model_name` is a label.
+_ROUTERS_GAUGES: dict[str, tuple[str, Callable[[EngineStats], float]]] = {
+    "num_requests_running": ("As qanat_sequences_running.", lambda s: s.running),
+    "num_requests_waiting": ("As qanat_sequences_waiting.", lambda s: s.waiting),
+    "kv_cache_usage_perc": ("qanat_pages_held of qanat_pages, 0 to 1.", lambda s: s.held_pages / s.pages),
+}
+_ROUTERS_COUNTERS: dict[str, tuple[str, Callable[[EngineStats], float]]] = {
+    "prompt_tokens": ("Of all prompts, read or cached.", lambda s: s.prompt_tokens + s.cached_tokens),
+    "generation_tokens": ("As qanat_output_tokens.", lambda s: s.output_tokens),
+    "prefix_cache_queries": ("Of all prompts, read or cached.", lambda s: s.prompt_tokens + s.cached_tokens),
+    "prefix_cache_hits": ("As qanat_cached_tokens.", lambda s: s.cached_tokens),
+}
+_ROUTERS_WAITS: dict[str, tuple[str, Callable[[EngineStats], Waits]]] = {
+    "time_to_first_token_seconds": ("As qanat_first_token_seconds.", lambda s: s.first_token),
+    "inter_token_latency_seconds": ("As qanat_next_token_seconds.", lambda s: s.next_token),
 }
 
 
 class Metrics:
-    """One server's figures, since its start. The engine's begin anew with its process."""
+    """One server's figures, since its start. The engine's begin anew with its process.
 
-    def __init__(self) -> None:
+    Args:
+        model: its name, a label of what routers read.
+    """
+
+    def __init__(self, model: str) -> None:
+        self._model = model
         self._registry = CollectorRegistry()
         self.answers = Counter(
             "qanat_http_answers", "Answers by path and status.", ("path", "status"), registry=self._registry
         )
-        self._first = Histogram(
-            "qanat_first_chunk_seconds",
-            "From a streaming request to its first chunk.",
+        self.whole = Histogram(
+            "qanat_answer_seconds",
+            "From a request for text to the end of its answer.",
             buckets=SECONDS,
             registry=self._registry,
         )
-        self._whole = Histogram(
-            "qanat_answer_seconds", "From a request to its end.", buckets=SECONDS, registry=self._registry
-        )
-
-    def clock(self) -> Clock:
-        """Begin to time a request."""
-        return Clock(self._first, self._whole)
 
     def text(self, *, state: str, inside: int, stats: EngineStats | None) -> bytes:
         """All figures in Prometheus' format; without `stats` those of HTTP alone."""
         now = CollectorRegistry()
-        now.register(_Now(state, inside, stats))
+        now.register(_Now(self._model, state, inside, stats))
         return generate_latest(self._registry) + generate_latest(now)
-
-
-class Clock:
-    """Times one request."""
-
-    def __init__(self, first: Histogram, whole: Histogram) -> None:
-        self._begin = time.perf_counter()
-        self._first: Histogram | None = first
-        self._whole = whole
-
-    def chunk(self) -> None:
-        """Something has come; the first time counts."""
-        if self._first is not None:
-            self._first.observe(time.perf_counter() - self._begin)
-            self._first = None
-
-    def end(self) -> None:
-        """It was answered in full."""
-        self._whole.observe(time.perf_counter() - self._begin)
 
 
 class _Now:
     """What is asked at the moment of reading."""
 
-    def __init__(self, state: str, inside: int, stats: EngineStats | None) -> None:
-        self._state, self._inside, self._stats = state, inside, stats
+    def __init__(self, model: str, state: str, inside: int, stats: EngineStats | None) -> None:
+        self._model, self._state, self._inside, self._stats = model, state, inside, stats
 
     def collect(self) -> Iterator[Metric]:
         yield GaugeMetricFamily("qanat_up", "Whether requests are answered.", float(self._state == "ready"))
         yield GaugeMetricFamily("qanat_requests_inside", "Requests under way.", self._inside)
         if self._stats is None:
             return
-        for name, (told, read) in _COUNTERS.items():
-            yield CounterMetricFamily(f"qanat_{name}", told, read(self._stats))
-        for name, (told, read) in _GAUGES.items():
-            yield GaugeMetricFamily(f"qanat_{name}", told, read(self._stats))
+        for prefix, labels, counters, gauges, waits in (
+            ("qanat_", {}, _COUNTERS, _GAUGES, _WAITS),
+            ("vllm:", {"model_name": self._model}, _ROUTERS_COUNTERS, _ROUTERS_GAUGES, _ROUTERS_WAITS),
+        ):
+            yield from _figures(self._stats, prefix, labels, CounterMetricFamily, counters)
+            yield from _figures(self._stats, prefix, labels, GaugeMetricFamily, gauges)
+            for name, (told, read) in waits.items():
+                yield _histogram(f"{prefix}{name}", told, labels, read(self._stats))
+
+
+def _figures(
+    stats: EngineStats,
+    prefix: str,
+    labels: dict[str, str],
+    kind: type[CounterMetricFamily] | type[GaugeMetricFamily],
+    table: dict[str, tuple[str, Callable[[EngineStats], float]]],
+) -> Iterator[Metric]:
+    for name, (told, read) in table.items():
+        family = kind(f"{prefix}{name}", told, labels=list(labels))
+        family.add_metric(list(labels.values()), read(stats))
+        yield family
+
+
+def _histogram(name: str, told: str, labels: dict[str, str], waits: Waits) -> Metric:
+    """Prometheus' buckets hold all that is at most their bound."""
+    bounds = [*(str(bound) for bound in WAIT_BOUNDS), "+Inf"]
+    buckets = list(zip(bounds, accumulate(waits.counts), strict=True))
+    family = HistogramMetricFamily(name, told, labels=list(labels))
+    family.add_metric(list(labels.values()), buckets, waits.seconds)
+    return family

@@ -15,6 +15,7 @@ from qanat.server.answering import check_model
 from qanat.server.chat_request import read_chat_request
 from qanat.server.engine_client import Answer, Detokenize, Question, Render, Stats, Tokenize
 from qanat.server.fields import Fields, boolean, integer, listed, text
+from qanat.server.http.access_log import ENTRY
 from qanat.server.http.body import read_json
 from qanat.server.http.metrics import CONTENT_TYPE
 from qanat.server.http.openapi import openapi_document
@@ -131,6 +132,7 @@ def answering(endpoint: Endpoint) -> Endpoint:
         try:
             return await endpoint(request)
         except QanatError as error:
+            request.scope[ENTRY].fail(error)
             return error_reply(error)
 
     return answered

@@ -26,7 +26,7 @@ class Service:
     def __post_init__(self) -> None:
         self.requests = Gate(self.settings.most_requests)
         self.questions = Gate(self.settings.most_questions)
-        self.metrics = Metrics()
+        self.metrics = Metrics(self.settings.names[0])
 
     @property
     def state(self) -> str:

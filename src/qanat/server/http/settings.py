@@ -24,6 +24,8 @@ class ServerSettings:
     """Answered or queued at once; more are refused with 429."""
     most_questions: int = 8
     """The same for /tokenize and its like."""
+    log: str = "none"
+    """Of requests, to the standard output: `none`, `text` or `json`."""
     request_timeout: float | None = None
     """For an answer, from its request on; None: no limit."""
     drain: float = 30.0
