@@ -1,4 +1,7 @@
-"""The OpenAPI document: what can be asked, with what, and what comes back."""
+"""The OpenAPI document: what can be asked, with what, and what comes back.
+
+Version 3.2, which is the first that can say what the events of a stream are.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +37,10 @@ _AGAIN = {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds
 
 
 def openapi_document(settings: ServerSettings) -> Part:
-    """OpenAPI 3.1 for one server."""
+    """OpenAPI 3.2 for one server."""
     schemas = {**request_schemas(settings.names), **answer_schemas()}
     document: Part = {
-        "openapi": "3.1.0",
+        "openapi": "3.2.0",
         "info": {
             "title": "qanat",
             "version": __version__,
@@ -109,7 +112,17 @@ def _question(identity: str, summary: str, body: str, answer: str, *more: str) -
 def _generation(identity: str, summary: str, kind: str, answer: str) -> Part:
     """The answer is one object, or with `stream` one event after the other."""
     path = _question(identity, summary, f"{kind}Request", answer, "404")
-    events = {"schema": {"type": "string"}, "x-event": {"$ref": f"#/components/schemas/{answer}Chunk"}}
+    data = {
+        "anyOf": [
+            {"const": "[DONE]"},
+            {
+                "type": "string",
+                "contentMediaType": "application/json",
+                "contentSchema": {"anyOf": [_schema(f"{answer}Chunk"), _schema("Error")]},
+            },
+        ]
+    }
+    events = {"itemSchema": {"type": "object", "properties": {"data": data}, "required": ["data"]}}
     path["post"]["responses"]["200"]["content"]["text/event-stream"] = events
     return path
 
