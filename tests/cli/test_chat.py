@@ -15,6 +15,7 @@ import pytest
 from qanat.cli import chat as chat_module
 from qanat.cli.chat_commands import COMMANDS, Chat, Leave, run_command
 from qanat.cli.chat_input import TypedLines
+from qanat.cli.chat_model import LocalModel
 from qanat.cli.chat_state import Conversation, load_conversation, save_conversation
 from qanat.engine import LLM, SamplingParams
 from qanat.errors import QanatError
@@ -30,7 +31,12 @@ def llm() -> LLM:
 
 @pytest.fixture
 def talk(llm: LLM) -> Chat:
-    return Chat(llm, "pocket", Conversation())
+    return Chat(LocalModel(llm, "pocket"), Conversation())
+
+
+def params(talk: Chat) -> SamplingParams:
+    assert isinstance(talk.model, LocalModel)
+    return talk.model.params(talk.conversation, greedy=talk.greedy)
 
 
 TURNS = [
@@ -97,14 +103,14 @@ def test_set_changes_shows_and_restores(talk: Chat) -> None:
     assert "seed 5" in run_command(talk, "/set seed 5")
     run_command(talk, "/set seed default")
     run_command(talk, "/set top-k 9")
-    assert talk.params().top_k == 9
+    assert params(talk).top_k == 9
     run_command(talk, "/set top_k default")
     assert "top_k" not in talk.conversation.settings
     assert run_command(talk, "/set temperature 0.7").count("0.7") == 1
     assert run_command(talk, "/set repetition_penalty 1.5").count("1.5") == 1
     assert "max_tokens 7" in run_command(talk, "/set max_tokens 7")
     run_command(talk, "/set stop two words")
-    assert talk.params().stops == ("two words",)
+    assert params(talk).stops == ("two words",)
 
 
 @pytest.mark.parametrize(
@@ -260,9 +266,9 @@ def test_a_damaged_file_loads_nothing(talk: Chat, tmp_path: Path, change: dict[s
 
 
 def test_an_interrupted_answer_is_kept_as_far_as_it_got(
-    talk: Chat, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    llm: LLM, talk: Chat, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    real = talk.llm.chat
+    real = llm.chat
     closed = []
 
     def interrupted(*arguments: Any, **options: Any) -> Iterator[Any]:
@@ -276,13 +282,13 @@ def test_an_interrupted_answer_is_kept_as_far_as_it_got(
             stream.close()
             closed.append(True)
 
-    monkeypatch.setattr(talk.llm, "chat", interrupted)
+    monkeypatch.setattr(llm, "chat", interrupted)
     talk.conversation.settings["ignore_eos"] = True
     chat_module._say(talk, "hello")
     assert [turn["role"] for turn in talk.conversation.turns] == ["user", "assistant"]
     assert talk.conversation.turns[1]["content"]
     assert closed == [True]
-    assert talk.llm.idle
+    assert llm.idle
     assert "stopped" in capsys.readouterr().err
 
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
+from qanat.cli.chat_model import ChatModel
 from qanat.cli.chat_state import Conversation, load_conversation, save_conversation
 from qanat.cli.input import InputError, require_text
-from qanat.cli.sampling import SETTINGS, describe, parameters, parse_setting, resolve_thinking
-
-if TYPE_CHECKING:
-    from qanat.engine import LLM
+from qanat.cli.sampling import SETTINGS, parse_setting
 
 __all__ = ["Chat", "Leave", "run_command"]
 
@@ -23,10 +20,9 @@ class Leave(Exception):  # noqa: N818 - not an error
 
 @dataclasses.dataclass
 class Chat:
-    """A running chat: the model, the conversation, and what the commands need to remember."""
+    """A running chat: who answers, the conversation, and what the commands need to remember."""
 
-    llm: LLM
-    model: str
+    model: ChatModel
     conversation: Conversation
     greedy: bool = False
     hide_thinking: bool = False
@@ -36,22 +32,16 @@ class Chat:
     """/regen asks the main loop to answer the last user message once more."""
     totals: dict[str, float] = dataclasses.field(
         default_factory=lambda: dict.fromkeys(
-            ("replies", "prompt_tokens", "cached_tokens", "tokens", "seconds"), 0
+            ("replies", "uncounted", "prompt_tokens", "cached_tokens", "tokens", "seconds"), 0
         )
     )
 
     last_seed: int | None = None
     """What the last reply was drawn with."""
 
-    def describe(self) -> str:
-        """How the next reply will be drawn; a seed only where the user has set one."""
-        return describe(self.params(), seed="seed" in self.conversation.settings)
-
-    def params(self, conversation: Conversation | None = None) -> Any:
-        """The SamplingParams that the next reply is drawn with."""
-        of = conversation or self.conversation
-        thinking = resolve_thinking(self.llm.template, of.thinking)
-        return parameters(self.llm, of.settings, greedy=self.greedy, thinking=thinking)
+    def describe(self, conversation: Conversation | None = None) -> str:
+        """How the next reply will be drawn; an error if the settings of `conversation` cannot be used."""
+        return self.model.describe(conversation or self.conversation, greedy=self.greedy)
 
 
 def _help(chat: Chat, rest: str) -> str:
@@ -98,12 +88,11 @@ def _set(chat: Chat, rest: str) -> str:
             raise InputError(f"this chat was started with --greedy: {field} would do nothing")
         settings[field] = setting
     trial = dataclasses.replace(chat.conversation, settings=settings, saved=False)
-    params = chat.params(trial)  # refuses what is out of range, before anything has changed
+    described = chat.describe(trial)  # refuses what is out of range, before anything has changed
     chat.conversation = trial
-    described = chat.describe()
     if field not in settings:
         return f"{described}; {field} as before"
-    now = f"{field} {getattr(params, field)}"
+    now = f"{field} {settings[field]}"
     told = {now, now.replace("_", " ")} & set(described.split(", "))  # penalties are spelled out there
     return described if told else f"{described}; {now}"
 
@@ -119,7 +108,7 @@ def _save(chat: Chat, rest: str) -> str:
     if not rest:
         raise InputError("say /save FILE")
     path = _path(rest)
-    save_conversation(chat.conversation, chat.model, path)
+    save_conversation(chat.conversation, chat.model.name, path)
     return f"{len(chat.conversation.turns)} messages saved in {path}"
 
 
@@ -128,9 +117,9 @@ def _load(chat: Chat, rest: str) -> str:
         raise InputError("say /load FILE")
     loaded = load_conversation(_path(rest)) if rest else chat.replaced
     assert loaded is not None
-    chat.params(loaded)  # settings in range?
+    chat.describe(loaded)  # settings in range?
     if loaded.turns:
-        chat.llm.template.render(loaded.messages(), add_generation_prompt=True)  # does the template take it?
+        chat.model.check(loaded)
     chat.replaced, chat.conversation = chat.conversation, loaded
     return f"{len(loaded.turns)} messages loaded; /load without a name swaps back to the conversation before"
 
@@ -144,9 +133,9 @@ def _think(chat: Chat, rest: str) -> str:
         raise InputError(
             "say /think on, /think off, /think auto (the template's default), /think hide or /think show"
         )
-    thinks = resolve_thinking(chat.llm.template, wishes[rest])
+    told = chat.model.describe_thinking(wishes[rest])
     chat.conversation.thinking = wishes[rest]
-    return f"the model {'thinks' if thinks else 'answers at once'}; {chat.describe()}"
+    return f"{told}; {chat.describe()}"
 
 
 def _regen(chat: Chat, rest: str) -> str:
@@ -166,10 +155,11 @@ def _stats(chat: Chat, rest: str) -> str:
     speed = f"{t['tokens'] / t['seconds']:.1f} tok/s" if t["seconds"] else "no speed yet"
     seed = "" if chat.last_seed is None else f", last seed {chat.last_seed}"
     noun = "reply" if t["replies"] == 1 else "replies"
+    unknown = f"; of {t['uncounted']:.0f} the server told no tokens" if t["uncounted"] else ""
     return (
         f"{t['replies']:.0f} {noun}, {t['prompt_tokens']:.0f} prompt tokens "
         f"({t['cached_tokens']:.0f} of them known from before), "
-        f"{t['tokens']:.0f} written, {speed}{seed}; next reply: {chat.describe()}"
+        f"{t['tokens']:.0f} written, {speed}{seed}{unknown}; next reply: {chat.describe()}"
     )
 
 

@@ -102,8 +102,12 @@ class StreamPrinter:
         self._last = text[-1]
 
     def tool_call(self, name: str, arguments: str) -> None:
-        """A whole tool call, one JSON object a line."""
-        self.line(json_text({"name": name, "arguments": json.loads(arguments)}))
+        """A whole tool call, one JSON object a line; arguments that are no JSON (a server's) as a string."""
+        try:
+            value = json.loads(arguments)
+            self.line(json_text({"name": name, "arguments": value}))
+        except (ValueError, RecursionError):
+            self.line(json_text({"name": name, "arguments": arguments}))
 
     def line(self, text: str) -> None:
         """A line of its own."""

@@ -152,17 +152,18 @@ def stream_reply(
     printer: StreamPrinter | None,
     partial: Partial | None = None,
     *,
-    prompt_tokens: Callable[[], int],
-) -> tuple[Reply, Stopwatch]:
+    prompt_tokens: Callable[[], int | None],
+) -> tuple[Any, Stopwatch]:
     """Print a stream as it arrives (not at all without a printer) and return the whole reply.
 
     However it ends - an error, Ctrl-C - the stream is closed, so that the engine frees what it held, and the
     screen is left in order. Until the first token a screen is told that the prompt is being read; its tokens
-    are counted only for that.
+    are counted only for that. Chunks are the engine's `ReplyChunk`, or a server's `RemoteChunk`.
     """
     status = Status(worth_a_line=False)
     if status.screen:
-        status.show(f"reading the prompt ({prompt_tokens()} tokens)")
+        tokens = prompt_tokens()
+        status.show("waiting for the server" if tokens is None else f"reading the prompt ({tokens} tokens)")
     watch = Stopwatch()
     if partial is not None:
         partial.watch = watch
@@ -170,11 +171,12 @@ def stream_reply(
     try:
         with closing(stream) as chunks:  # type: ignore[type-var]
             for chunk in chunks:
-                status.clear()
-                if chunk.token_ids:
+                ids = getattr(chunk, "token_ids", ())  # a server tells texts, not ids
+                if ids or chunk.text or chunk.reasoning:
+                    status.clear()
                     watch.token()
                 if partial is not None:
-                    partial.tokens += len(chunk.token_ids)
+                    partial.tokens += len(ids)
                     partial.content += chunk.text
                     partial.reasoning += chunk.reasoning
                 if printer is not None:

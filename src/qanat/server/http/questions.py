@@ -62,6 +62,7 @@ class Questions:
             "object": "model",
             "created": self._created,
             "owned_by": "qanat",
+            "root": self._service.settings.names[0],  # several names, one model
             "max_model_len": None if info is None else info.context,
         }
 
