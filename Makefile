@@ -8,7 +8,7 @@ LLAMA := 0.3.36
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test proof parity parity-env stages goldens lint format bench peers clean
+.PHONY: help demo test proof ray parity parity-env stages goldens lint format bench peers clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -23,6 +23,9 @@ test: .venv/.dev  ## Run the tests (no download, no GPU, minutes)
 
 proof: .venv/.dev  ## Run the exhaustive tests: every classic mistake, 20 MB of text, 20,000 broken files
 	$(BIN)/python -m pytest -n $(WORKERS) -m proof
+
+ray: .venv-ray/.ready  ## Run two replicas behind Ray Serve, kill one under load (installs Ray into .venv-ray)
+	.venv-ray/bin/python -m pytest -m ray -s -n 0 tests/deploy -o addopts="-q --strict-markers" -W ignore
 
 parity: .venv-parity/.ready  ## Compare live with torch and transformers (a large install, into .venv-parity)
 	$(PARITY)/python -m pytest -m parity -o addopts="-q --strict-markers"
@@ -55,7 +58,7 @@ bench: .venv/.dev  ## Measure: prompt, decoding, memory and start beside the mac
 peers: .venv-peers/.ready .venv-parity/.ready .venv/.dev  ## Build llama.cpp, so that benchmarks/compare.py can compare
 
 clean:  ## Remove environments and caches of this folder
-	rm -rf .venv .venv-parity .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-parity .venv-peers .venv-ray .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 .venv/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -72,6 +75,12 @@ clean:  ## Remove environments and caches of this folder
 .venv/.dev: .venv/.core pyproject.toml
 	@echo "Installing the test tools into .venv" >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+.venv-ray/.ready: pyproject.toml
+	@echo "Installing Ray into .venv-ray (0.3 GB)" >&2
+	@$(PYTHON) -m venv .venv-ray
+	@.venv-ray/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,ray]'
 	@touch $@
 
 .venv-parity/.ready: pyproject.toml

@@ -53,6 +53,7 @@ def batch(
 
     A run that was stopped or killed goes on where it was when the same command is given again.
     """
+    from qanat.server.answering import default_names
     from qanat.server.batch_lines import RESULT_ID, read_lines
     from qanat.server.batch_run import answer_lines
 
@@ -75,8 +76,7 @@ def batch(
             note(f"{results} has {len(done)} of {len(lines)} results already")
         if left:
             llm = open_model(model, sequences=max_batch)
-            names = list(dict.fromkeys([model.model, Path(model.model).name]))
-            answers = answer_lines(llm, left, names=names, room=max_batch)
+            answers = answer_lines(llm, left, names=default_names(model.model), room=max_batch)
             failed += _write(answers, out, len(lines), len(done), to_file=results != "-")
     if failed:
         note(f"{failed} of {len(lines)} requests failed: their results say why")

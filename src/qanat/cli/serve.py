@@ -100,6 +100,7 @@ def serve(
 ) -> None:
     """Serve a model in OpenAI's dialect of HTTP."""
     _require_extra()
+    from qanat.server.answering import default_names
     from qanat.server.engine_client import EngineOptions
     from qanat.server.http.run import run_server
     from qanat.server.http.settings import ServerSettings
@@ -110,7 +111,7 @@ def serve(
             raise InputError(f"{option} must be a number of seconds, not {seconds}")
     if any(not name.strip() for name in served_model_name or ()):
         raise InputError("--served-model-name is blank: clients could not ask for it")
-    names = served_model_name or list(dict.fromkeys([model.model, Path(model.model).name]))
+    names = served_model_name or default_names(model.model)
     settings = ServerSettings(
         names=tuple(names),
         host=host,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qanat.engine.defaults import model_card_params
@@ -24,12 +25,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check_model",
+    "default_names",
     "echoed_prompts",
     "prepare_generations",
     "rendered_prompt",
     "start_chat",
     "start_completion",
 ]
+
+
+def default_names(model: str) -> list[str]:
+    """What clients may call a model that was given no names: as it was named, and the last part of that."""
+    return list(dict.fromkeys([model, Path(model).name]))
 
 
 def check_model(asked: str | None, names: list[str]) -> None:

@@ -14,32 +14,23 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Coroutine
-from typing import Any
 
 from qanat.errors import QanatError
-from qanat.server.chat_request import ChatRequest
-from qanat.server.engine_client import EngineClient, Question, Render
-from qanat.server.errors import error_response, log_bug
+from qanat.server.engine_client import EngineClient
+from qanat.server.errors import log_bug
 from qanat.server.local_engine import LocalEngine
+from qanat.server.relay import answer
 from qanat.server.wire import (
-    Answered,
     Ask,
     Cancel,
-    Chunk,
-    Ended,
     Failed,
     FromEngine,
-    Queued,
     Ready,
-    Refused,
-    RenderJson,
     Run,
     Start,
     decode_to_engine,
     encode,
     read_frame,
-    unpack_request,
 )
 
 __all__ = ["Host", "main"]
@@ -66,37 +57,14 @@ class Host:
             if task is not None:
                 task.cancel()
             return
-        work = self._run(message) if isinstance(message, Run) else self._answer(message)
-        task = asyncio.create_task(self._reporting(message.id, work))
+        task = asyncio.create_task(self._answer(message))
         self.tasks[message.id] = task
         task.add_done_callback(lambda _: self.tasks.pop(message.id))
 
-    async def _reporting(self, number: int, work: Coroutine[Any, Any, None]) -> None:
-        try:
-            await work
-        except Exception as error:
-            log_bug(error)
-            await self.send(Refused(number, *error_response(error)))
-
-    async def _run(self, message: Run) -> None:
-        request = unpack_request(message.request)
-        async with self._engine.run(request, message.options) as running:
-            await self.send(Queued(message.id, running.echoed))
-            async for chunk in running.chunks:
-                if request.stream or chunk.reply is not None:
-                    await self.send(Chunk(message.id, chunk))
-        await self.send(Ended(message.id))
-
-    async def _answer(self, message: Ask) -> None:
-        await self.send(Answered(message.id, await self._engine.ask(_question(message))))
-
-
-def _question(message: Ask) -> Question:
-    if not isinstance(message.question, RenderJson):
-        return message.question
-    request = unpack_request(message.question.request)
-    assert isinstance(request, ChatRequest)
-    return Render(request)
+    async def _answer(self, message: Run | Ask) -> None:
+        async with contextlib.aclosing(answer(self._engine, message)) as said:
+            async for item in said:
+                await self.send(item)
 
 
 async def _serve(connection: socket.socket) -> None:

@@ -39,6 +39,7 @@ __all__ = [
     "decode_from_engine",
     "decode_to_engine",
     "encode",
+    "pack",
     "pack_request",
     "read_frame",
     "unpack_request",
@@ -139,9 +140,14 @@ _to_engine: msgspec.msgpack.Decoder[ToEngine] = msgspec.msgpack.Decoder(ToEngine
 _from_engine: msgspec.msgpack.Decoder[FromEngine] = msgspec.msgpack.Decoder(FromEngine)
 
 
+def pack(message: ToEngine | FromEngine) -> bytes:
+    """A message in MessagePack."""
+    return _encoder.encode(message)
+
+
 def encode(message: ToEngine | FromEngine) -> bytes:
     """A message as a frame."""
-    data = _encoder.encode(message)
+    data = pack(message)
     return len(data).to_bytes(4, "big") + data
 
 
@@ -154,12 +160,12 @@ async def read_frame(reader: asyncio.StreamReader) -> bytes | None:
 
 
 def decode_to_engine(data: bytes) -> ToEngine:
-    """What a server sent. msgspec.ValidationError if it is none of its messages."""
+    """What a server sent, without its length. msgspec.ValidationError if it is none of its messages."""
     return _to_engine.decode(data)
 
 
 def decode_from_engine(data: bytes) -> FromEngine:
-    """What an engine sent. msgspec.ValidationError if it is none of its messages."""
+    """What an engine sent, without its length. msgspec.ValidationError if it is none of its messages."""
     return _from_engine.decode(data)
 
 

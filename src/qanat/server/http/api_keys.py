@@ -20,12 +20,17 @@ class ApiKeys:
 
     While the file cannot be read, or holds no key, nobody is let in.
 
+    Args:
+        path: the file.
+        secret: what salts are made with; processes that share it make the same ones.
+
     Raises:
         RequestError: so it is from the beginning.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, secret: bytes = _HOST_SECRET) -> None:
         self._path = path
+        self._secret = secret
         self._seen: tuple[int, int, int] | None = None
         self._digests: list[bytes] = []
         problem = self._reload()
@@ -41,7 +46,7 @@ class ApiKeys:
         for key in shown:
             digest = _digest(key.encode("utf-8", "surrogateescape"))
             if any(hmac.compare_digest(digest, known) for known in self._digests):
-                return hmac.new(_HOST_SECRET, digest, "sha256").hexdigest()
+                return hmac.new(self._secret, digest, "sha256").hexdigest()
         return None
 
     def _reload(self) -> str | None:
