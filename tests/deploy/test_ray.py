@@ -16,6 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+
+from assets import ROOT
 
 pytestmark = pytest.mark.ray
 ray = pytest.importorskip("ray", reason="the extra ray is not installed: make ray")
@@ -92,6 +95,14 @@ def chat(*messages: str, **more: Any) -> dict[str, Any]:
 def answered(server: RayClient, *messages: str, **more: Any) -> tuple[str, dict[str, Any]]:
     body = server.post("/v1/chat/completions", **chat(*messages, **more))
     return body["choices"][0]["message"]["content"], body["usage"]
+
+
+def test_ray_understands_the_configuration_that_we_ship() -> None:
+    from ray.serve.schema import ServeDeploySchema
+
+    config = yaml.safe_load((ROOT / "deploy" / "ray_serve.yaml").read_text())
+    [application] = ServeDeploySchema.model_validate(config).applications
+    assert application.import_path == f"{build.__module__}:{build.__name__}"
 
 
 def test_answers_are_those_of_the_model_without_ray(server: RayClient) -> None:
