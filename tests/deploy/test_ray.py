@@ -185,12 +185,14 @@ def test_a_replica_killed_under_load_takes_nobody_else_along_and_comes_back(serv
         turn = 0
         while not stop.is_set():
             turn += 1
-            body = chat(f"{number} {turn} {QUESTIONS[number]}", ignore_eos=True, max_tokens=60, temperature=0)
+            body = chat(
+                f"{number} {turn} {QUESTIONS[number % 16]}", ignore_eos=True, max_tokens=60, temperature=0
+            )
             began_after = killed.is_set()
-            how = outcome(server, body, stream=bool(number % 2))
+            how = outcome(server, body, stream=bool(number % 4))
             (late if began_after else outcomes)[how] += 1
 
-    threads = [threading.Thread(target=client, args=(number,)) for number in range(12)]
+    threads = [threading.Thread(target=client, args=(number,)) for number in range(20)]
     for thread in threads:
         thread.start()
     time.sleep(3)
@@ -211,6 +213,17 @@ def test_a_replica_killed_under_load_takes_nobody_else_along_and_comes_back(serv
     eventually(lambda: both_answer(server), 60)
     eventually(lambda: server.metric("qanat_sequences_running") == 0, 30)
     assert server.metric("qanat_sequences_waiting") == 0
+
+
+def test_without_any_replica_requests_are_refused_at_once_until_one_is_back(server: RayClient) -> None:
+    for process in replicas():
+        os.kill(process, signal.SIGKILL)
+    eventually(lambda: server.ask("GET", "/health")[0] == 503, 10)
+    began = time.monotonic()
+    assert outcome(server, chat("hi", max_tokens=1), stream=False) == "503 loading"
+    assert time.monotonic() - began < 1
+    eventually(lambda: server.ask("GET", "/health")[0] == 200, 60)
+    assert outcome(server, chat("hi", max_tokens=1), stream=False) == "answered"
 
 
 def both_answer(server: RayClient) -> bool:

@@ -23,6 +23,8 @@ from qanat.server.ray_serve.router import PrefixAffineRouter
 __all__ = ["build"]
 
 ENGINE, ENTRANCE = "engine", "entrance"
+NOTICE = 1.0
+"""Seconds between two of Ray's looks at whether a replica lives; until it sees a death, it starts no other."""
 SIDE_ROOM = 16
 """Questions that a replica takes beside its requests."""
 
@@ -54,6 +56,7 @@ def build(arguments: dict[str, Any]) -> Any:
         ray_actor_options={"num_cpus": read.threads or 1},
         max_ongoing_requests=read.max_batch + read.max_waiting + SIDE_ROOM,
         graceful_shutdown_timeout_s=read.drain,
+        health_check_period_s=NOTICE,
         request_router_config=RequestRouterConfig(
             request_router_class=f"{PrefixAffineRouter.__module__}:{PrefixAffineRouter.__name__}",
             request_router_kwargs={"room": read.max_batch},
