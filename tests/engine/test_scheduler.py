@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -223,6 +224,20 @@ def test_an_equal_priority_takes_nobodys_place() -> None:
     engine.advance(lambda: second.done)
     assert first.done
     assert engine.stats().preemptions == 0
+
+
+def test_what_ended_long_before_its_deadline_is_forgotten() -> None:
+    engine = scheduler()
+    ended = []
+    for _ in range(300):
+        s = make([1, 2], limit=1, deadline=1e12)
+        finish(engine, [s])
+        ended.append(weakref.ref(s))
+        del s
+    assert sum(ref() is not None for ref in ended) < 50
+    late = make([1], limit=1, deadline=0.0)  # what remains is still kept in order
+    finish(engine, [late])
+    assert isinstance(late.error, DeadlineError)
 
 
 def test_a_deadline_ends_those_that_wait_and_those_that_run(monkeypatch: pytest.MonkeyPatch) -> None:

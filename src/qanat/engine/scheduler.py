@@ -127,10 +127,17 @@ class Scheduler:
                     insort(self._waiting, s, key=_rank)
                     if s.deadline is not None:
                         heapq.heappush(self._deadlines, (s.deadline, s.arrival, s))
+                self._forget_ended()
             finally:
                 self._queueing = False
                 if not self._stepping:
                     self._release_ended()
+
+    def _forget_ended(self) -> None:
+        """Drop what has ended from the deadlines, once it is most of them: else it stays until its time."""
+        if len(self._deadlines) > 2 * (len(self._waiting) + len(self._running)) + 32:
+            self._deadlines = [entry for entry in self._deadlines if not entry[2].done]
+            heapq.heapify(self._deadlines)
 
     @property
     def _vacant(self) -> int:
