@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from qanat.engine import grammars
 from qanat.engine.llm import LLM
 from qanat.engine.sampling_params import SamplingParams
 from qanat.engine.structure import MAX_SOURCE, Structure
@@ -231,6 +232,14 @@ def test_a_form_that_cannot_be_kept_is_refused_before_anything_is_computed(
     assert len(str(caught.value)) < 500
     assert "\n" not in str(caught.value)
     assert llm.stats().steps == steps
+
+
+def test_a_form_that_takes_too_long_to_compile_is_refused(llm: LLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grammars, "COMPILE_SECONDS", 0.0)
+    with pytest.raises(RequestError, match="JSON schema cannot be used: it was not compiled within 0 s"):
+        llm.generate("Go:", drawn(AS_JSON))
+    monkeypatch.undo()
+    assert violation(llm.generate("Go:", drawn(AS_JSON)).text, POINT) is None
 
 
 def test_a_form_that_grows_too_complex_ends_its_own_reply_alone(llm: LLM) -> None:

@@ -22,7 +22,7 @@ _VALUE_END = "</parameter>"
 
 _SILENT = frozenset({"title", "description", "default", "examples", "deprecated", "$comment", "nullable"})
 """Keywords of a schema that allow and forbid nothing (`nullable` is seen by `ArgumentTypes`)."""
-JSON_BLANKS = r"( |\n {0,60})?"
+JSON_BLANKS = r"( |\n {0,32})?"
 """What may stand between the parts of JSON: a space, or a new line and its indentation. With no more than
 that a model cannot stay there for good."""
 
