@@ -106,6 +106,8 @@ SAMPLING: dict[str, list[str]] = {
     "metadata": ["[" * 66 + "]" * 66, '{"a": ' * 66 + "1" + "}" * 66],
     "service_tier": ["5", '"priority"', '""', "[]", '"Auto"'],
     "store": [*SWITCH, "true"],
+    "response_format": OBJECT,
+    "thinking_budget": whole(0, LARGEST),
 }
 """Of the fields that both kinds of request have: what they cannot be."""
 OWN: dict[str, dict[str, list[str]]] = {
@@ -118,7 +120,6 @@ OWN: dict[str, dict[str, list[str]]] = {
         "max_completion_tokens": whole(1, LARGEST),
         "logprobs": SWITCH,
         "top_logprobs": [*whole(0, 20), "1"],
-        "response_format": OBJECT,
     },
     TEXT: {
         "prompt": [*LIST, "null", "[]", json.dumps(["a"] * 1025)],
@@ -151,7 +152,34 @@ NESTED: list[tuple[str, str, str, str]] = [
         '{"add_generation_prompt": false}',
         "chat_template_kwargs.add_generation_prompt",
     ),
+    (CHAT, "response_format", "{}", "response_format.type"),
     (CHAT, "response_format", '{"type": 5}', "response_format.type"),
+    (CHAT, "response_format", '{"type": "poem"}', "response_format.type"),
+    (CHAT, "response_format", '{"type": "json_object", "regex": "a"}', "response_format.regex"),
+    (CHAT, "response_format", '{"type": "regex"}', "response_format.regex"),
+    (CHAT, "response_format", '{"type": "regex", "regex": 5}', "response_format.regex"),
+    (CHAT, "response_format", '{"type": "regex", "regex": ""}', "response_format.regex"),
+    (CHAT, "response_format", '{"type": "grammar", "grammar": []}', "response_format.grammar"),
+    (CHAT, "response_format", '{"type": "grammar", "grammar": ""}', "response_format.grammar"),
+    (CHAT, "response_format", '{"type": "json_schema"}', "response_format.json_schema"),
+    *(
+        (CHAT, "response_format", f'{{"type": "json_schema", "json_schema": {wrapped}}}', place)
+        for wrapped, place in (
+            ("5", "response_format.json_schema"),
+            ("{}", "response_format.json_schema.schema"),
+            ('{"schema": null}', "response_format.json_schema.schema"),
+            ('{"schema": []}', "response_format.json_schema.schema"),
+            ('{"schema": {}, "strict": "yes"}', "response_format.json_schema.strict"),
+            ('{"schema": {}, "name": 5}', "response_format.json_schema.name"),
+            ('{"schema": {}, "x": 5}', "response_format.json_schema.x"),
+            ('{"schema": ' + '{"items": ' * 70 + "{}" + "}" * 70 + "}", "response_format.json_schema.schema"),
+        )
+    ),
+    (CHAT, "tool_choice", "{}", "tool_choice.type"),
+    (CHAT, "tool_choice", '{"type": "function"}', "tool_choice.function"),
+    (CHAT, "tool_choice", '{"type": "function", "function": {}}', "tool_choice.function.name"),
+    (CHAT, "tool_choice", '{"type": "function", "function": {"name": "f"}, "x": 1}', "tool_choice.x"),
+    (CHAT, "tool_choice", '"required"', "tool_choice"),
     (CHAT, "response_format", '{"type": "text", "x": 1}', "response_format.x"),
     (TEXT, "prompt", "[true]", "prompt[0]"),
     (TEXT, "prompt", "[1.5]", "prompt[0]"),
@@ -421,6 +449,20 @@ def meaning() -> Iterator[Bad]:
             yield post(CHAT, f"{{{pairs}{more}}}", "999999")
         pairs = '"messages": [{"role": "user", "content": "hi"}], "min_tokens": 5, "max_tokens": 4'
         yield post(CHAT, f"{{{pairs}{more}}}", "min_tokens")
+        for form in (
+            '{"type": "regex", "regex": "("}',
+            '{"type": "grammar", "grammar": "no grammar at all"}',
+            '{"type": "json_schema", "json_schema": {"schema": {"not": {}}}}',
+            '{"type": "json_schema", "json_schema": {"schema": {"type": "poem"}}}',
+            '{"type": "json_schema", "json_schema": {"schema": {"$ref": "http://evil.example/x"}}}',
+        ):
+            pairs = f'"messages": [{{"role": "user", "content": "hi"}}], "response_format": {form}'
+            yield post(CHAT, f"{{{pairs}{more}}}", "", code="invalid_grammar")
+        pairs = '"messages": [{"role": "user", "content": "hi"}], "ignore_eos": true'
+        yield post(CHAT, f'{{{pairs}, "response_format": {{"type": "json_object"}}{more}}}', "ignore_eos")
+        elsewhere = '{"type": "function", "function": {"name": "f"}}'
+        pairs = f'"messages": [{{"role": "user", "content": "hi"}}], "tools": [{json.dumps(TOOL)}]'
+        yield post(CHAT, f'{{{pairs}, "tool_choice": {elsewhere}{more}}}', "tool_choice.function.name")
     yield post(DETOKENIZE, '{"tokens": [999999]}', "999999")
     for path, name in ((CHAT, "messages"), (TEXT, "prompt"), (TEMPLATE, "messages")):
         for model in ("gpt-4o", "", "POCKET", "../pocket", "x" * 5000, "\u0000"):

@@ -43,17 +43,35 @@ def read_completion(value: Any) -> None:
     check_model(read_completion_request(value).model, NAMES)
 
 
-BODIES: dict[str, tuple[Any, dict[str, Any]]] = {
-    "ChatRequest": (read_chat, {**CHAT_FIELDS, "functions": [], "function_call": None}),
-    "CompletionRequest": (read_completion, COMPLETION_FIELDS),
-    "TokenizeRequest": (_tokenize, {"content": "x", "parse_special": True}),
-    "DetokenizeRequest": (_detokenize, {"tokens": [1, 2]}),
+FORMS: list[dict[str, Any]] = [
+    {"type": "json_object"},
+    {"type": "json_schema", "json_schema": {"name": "x", "description": "x", "strict": True, "schema": {}}},
+    {"type": "regex", "regex": "a+"},
+    {"type": "grammar", "grammar": "start: /a/"},
+]
+FORCED = {"type": "function", "function": {"name": "get_weather"}}
+BODIES: dict[str, tuple[Any, list[dict[str, Any]]]] = {
+    "ChatRequest": (
+        read_chat,
+        [
+            {**CHAT_FIELDS, "functions": [], "function_call": None},
+            *({"messages": ask(), "response_format": form} for form in FORMS),
+            {"messages": ask(), "tools": [TOOL], "tool_choice": FORCED},
+        ],
+    ),
+    "CompletionRequest": (
+        read_completion,
+        [COMPLETION_FIELDS, *({"prompt": "x", "response_format": form} for form in FORMS)],
+    ),
+    "TokenizeRequest": (_tokenize, [{"content": "x", "parse_special": True}]),
+    "DetokenizeRequest": (_detokenize, [{"tokens": [1, 2]}]),
 }
-"""Of each schema of a body: its reader, and a body with every field."""
+"""Of each schema of a body: its reader, and bodies that have every field between them."""
 TOGETHER = re.compile(
-    "differs from|is set, but|cannot be false|answers no call|answers a call|the JSON text of an object"
+    "differs from|is set, but|answers no call|answers a call|the JSON text of an object"
     "|levels deep|another tool is called|is above max_tokens|names the token|`best_of`|cannot be streamed"
-    "|replies; at most"
+    "|replies; at most|but there are no `tools`|is none of the `tools`|contradict each other"
+    r"|`response_format\.(json_schema\.schema|regex|grammar)`: "
 )
 """What no schema can say: words of refusals of what fits the schema."""
 
@@ -118,25 +136,31 @@ def test_the_fields_that_are_read_are_those_of_the_schema(name: str, monkeypatch
 
     monkeypatch.setattr(Fields, "take", noted(Fields.take))
     monkeypatch.setattr(Fields, "refuse", noted(Fields.refuse))
-    read, body = BODIES[name]
-    read(body)
+    read, bodies = BODIES[name]
+    for body in bodies:
+        read(body)
     assert {path for path, _ in properties(SCHEMAS[name])} == taken
 
 
 @pytest.mark.parametrize("name", BODIES)
 def test_objects_are_closed_as_unknown_fields_are_refused(name: str) -> None:
-    read, body = BODIES[name]
+    read, bodies = BODIES[name]
     validator = Draft202012Validator(whole(name))
-    for place in places(body):
+    for body, place in spots(bodies):
         if isinstance(at(body, place), dict):
             wrong = with_value(body, (*place, "no such field"), 1)
-            if "parameters" in place or "metadata" in place:
+            if {"parameters", "metadata", "schema"} & set(place):
                 assert validator.is_valid(wrong)
                 read(wrong)
             else:
                 assert not validator.is_valid(wrong), place
                 with pytest.raises(RequestError):
                     read(wrong)
+
+
+def spots(bodies: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], tuple[Any, ...]]]:
+    """Every place of every body."""
+    return ((body, place) for body in bodies for place in places(body))
 
 
 def samples(schema: dict[str, Any], present: Any = None) -> Iterator[Any]:
@@ -158,6 +182,8 @@ def samples(schema: dict[str, Any], present: Any = None) -> Iterator[Any]:
         yield from (item * size for size in (low - 1, low, high, high + 1) if size >= 0 and item)
     if "maxProperties" in schema:
         yield from ({str(i): 1 for i in range(schema["maxProperties"] + more)} for more in (0, 1))
+    if schema.get("maxLength", 10**9) < 10**6:
+        yield from ("x" * (schema["maxLength"] + more) for more in (0, 1))
     if "pattern" in schema:
         yield from ("a b", "<", "f" * 256, "f" * 257, "\u00e4")
     if "properties" in schema and schema.get("required"):
@@ -170,12 +196,12 @@ def fits(value: Any, schema: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("name", BODIES)
 def test_the_bounds_of_the_schema_are_those_of_the_readers(name: str) -> None:
-    read, body = BODIES[name]
+    read, bodies = BODIES[name]
     validator = Draft202012Validator(whole(name))
-    assert validator.is_valid(body)
+    assert all(validator.is_valid(body) for body in bodies)
     tried = 0
     for path, schema in properties(SCHEMAS[name]):
-        for place in places(body):
+        for body, place in spots(bodies):
             if re.sub(r"\.?\[\]", "[]", path) == spelled(place):
                 for value in samples(schema, at(body, place)):
                     assert_agree(read, validator, with_value(body, place, value))
@@ -208,7 +234,8 @@ def assert_agree(read: Any, validator: Any, body: Any) -> None:
 @given(data=st.data())
 @pytest.mark.parametrize("name", BODIES)
 def test_reader_and_schema_agree_on_any_value_in_any_place(name: str, data: st.DataObject) -> None:
-    read, body = BODIES[name]
+    read, bodies = BODIES[name]
+    body = data.draw(st.sampled_from(bodies))
     wrong = with_value(body, data.draw(st.sampled_from(places(body))), data.draw(VALUES))
     try:
         json.dumps(wrong, allow_nan=False, ensure_ascii=False).encode()

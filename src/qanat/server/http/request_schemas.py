@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from qanat.engine.sampling_params import MAX_LOGPROBS, MAX_STOPS
+from qanat.engine.structure import MAX_SOURCE
 from qanat.server.completion_request import MAX_IDS, MAX_PROMPTS
 from qanat.server.fields import MAX_TEXT
 from qanat.server.messages import MAX_CALLS, MAX_MESSAGES, MAX_PARTS
 from qanat.server.sampling_fields import MAX_BIASES, MAX_CHOICES, MAX_TOKENS
+from qanat.server.structure_fields import MAX_BUDGET
 from qanat.server.tools import MAX_TOOLS
 
 __all__ = ["request_schemas"]
@@ -108,7 +110,27 @@ def _sampling() -> dict[str, Schema]:
         "metadata": {"description": "Checked, and without effect."},
         "service_tier": _one_of("auto", "default"),
         "store": _one_of(False, told="No answer is kept."),
+        "response_format": _or_null(_ref("ResponseFormat"), "The form of the reply, behind its thought."),
+        "thinking_budget": _whole(0, MAX_BUDGET, "A thought is closed after so many tokens."),
     }
+
+
+def _form() -> Schema:
+    source: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_SOURCE}
+    wrapped = _object(
+        ["schema"],
+        name=_text(),
+        description=_text(),
+        strict=_switch("A schema is kept in any case."),
+        schema={"type": "object", "description": "A JSON schema."},
+    )
+    forms = [
+        _object(["type"], type={"enum": ["text", "json_object"]}),
+        _object(["type", "json_schema"], type={"const": "json_schema"}, json_schema=wrapped),
+        _object(["type", "regex"], type={"const": "regex"}, regex=source),
+        _object(["type", "grammar"], type={"const": "grammar"}, grammar=source),
+    ]
+    return {"anyOf": forms}
 
 
 def _call() -> Schema:
@@ -153,16 +175,28 @@ def _messages() -> dict[str, Schema]:
     }
 
 
+_NAME: Schema = {"type": "string", "pattern": r"^[^\s<>]{1,256}$"}
+
+
+def _tool_choice() -> Schema:
+    function = _object(["name"], name=_NAME)
+    forced = _object(["type", "function"], type={"const": "function"}, function=function)
+    return {
+        "anyOf": [_one_of("auto", "none", "required"), forced],
+        "description": "Whether a tool must be called, and which.",
+    }
+
+
 def _tool() -> Schema:
     return _object(
         ["type", "function"],
         type={"const": "function"},
         function=_object(
             ["name"],
-            name={"type": "string", "pattern": r"^[^\s<>]{1,256}$"},
+            name=_NAME,
             description=_text(),
             parameters=_or_null({"type": "object"}, "A JSON schema; the model sees it as it is."),
-            strict=_one_of(False),
+            strict=_switch("Calls keep to `parameters`."),
         ),
     )
 
@@ -175,8 +209,8 @@ def _chat(model: Schema) -> Schema:
         model=model,
         messages=_listed({"anyOf": roles}, MAX_MESSAGES, 1),
         tools=_or_null(_listed(_ref("Tool"), MAX_TOOLS), "No two have one name."),
-        tool_choice=_one_of("auto", "none"),
-        parallel_tool_calls=_switch(),
+        tool_choice=_tool_choice(),
+        parallel_tool_calls=_switch("false: one call at most."),
         functions=_NOTHING,
         function_call=_NOTHING,
         chat_template_kwargs=_or_null(_object([], enable_thinking=thinking)),
@@ -184,7 +218,6 @@ def _chat(model: Schema) -> Schema:
         max_completion_tokens=_whole(1, MAX_TOKENS, "Another name of `max_tokens`."),
         logprobs=_switch(),
         top_logprobs=_whole(0, MAX_LOGPROBS, "Only with `logprobs`."),
-        response_format=_or_null(_object(["type"], type={"const": "text"})),
     )
 
 
@@ -217,6 +250,7 @@ def request_schemas(names: tuple[str, ...]) -> dict[str, Schema]:
         "CompletionRequest": _completion(model),
         **_messages(),
         "Tool": _tool(),
+        "ResponseFormat": _form(),
         "TokenizeRequest": _object(
             ["content"],
             content=_TEXT,
