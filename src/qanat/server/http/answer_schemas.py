@@ -114,6 +114,7 @@ def answer_schemas() -> dict[str, Schema]:
         object={"const": "model"},
         created={"type": "integer"},
         owned_by=_TEXT,
+        root={**_TEXT, "description": "The first of the names that this model has."},
         max_model_len={"type": ["integer", "null"], "description": "Null until the model is loaded."},
     )
     error = _object(

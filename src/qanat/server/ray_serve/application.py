@@ -24,7 +24,7 @@ __all__ = ["build"]
 
 ENGINE, ENTRANCE = "engine", "entrance"
 NOTICE = 1.0
-"""Seconds between two of Ray's looks at whether a replica lives; until it sees a death, it starts no other."""
+"""Seconds between two of Ray's looks at whether a replica lives; a death it has not seen is not replaced."""
 SIDE_ROOM = 16
 """Questions that a replica takes beside its requests."""
 
