@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qanat.backends.cpu.pack_cache import PackCache
+from qanat.backends.cpu.pack_cache import DATA, PackCache
 from tests.cli.commands import assert_refused, invoke
 
 
@@ -53,7 +53,7 @@ def test_checking_deletes_what_is_damaged_and_says_so() -> None:
     result = invoke("cache", "check")
     assert (result.exit_code, result.stdout.split()[:2]) == (0, ["sound:", "some/model"])
     (entry,) = json.loads(invoke("cache", "list", "--json").stdout)
-    victim = Path(entry["folder"]) / "0000.data.npy"
+    victim = Path(entry["folder"]) / DATA
     victim.write_bytes(victim.read_bytes()[:-100] + b"x" * 100)
     result = invoke("cache", "check")
     assert (result.exit_code, result.stdout.split()[:2]) == (1, ["damaged,", "deleted:"])

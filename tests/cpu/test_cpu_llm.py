@@ -11,7 +11,7 @@ import pytest
 from qanat import LLM, Reply, SamplingParams
 from qanat.backends.common.choices import damaged_logits
 from qanat.backends.cpu.ops import CpuOps
-from qanat.backends.cpu.pack_cache import cached_packs
+from qanat.backends.cpu.pack_cache import DATA, cached_packs
 from qanat.backends.cpu.sampling import Sampler
 from qanat.errors import NumericalError, RequestError
 from qanat.paths import clear_cache
@@ -94,8 +94,8 @@ def test_packed_weights_that_rotted_are_blamed_deleted_and_packed_again(
     monkeypatch.setenv("QANAT_CACHE", str(tmp_path))
     LLM("pocket", backend="cpu", weights="bf16").generate(PROMPTS[0], GREEDY)
     folder = cached_packs()[0].path
-    for file in folder.glob("*.data.npy"):
-        file.write_bytes(file.read_bytes()[:-1000] + b"\xff" * 1000)  # not numbers
+    file = folder / DATA
+    file.write_bytes(file.read_bytes()[:-100_000] + b"\xff" * 100_000)  # not numbers
     with pytest.raises(NumericalError, match=rf"{folder} were damaged and are deleted now"):
         LLM("pocket", backend="cpu", weights="bf16").generate(PROMPTS[0], GREEDY)
     again = LLM("pocket", backend="cpu", weights="bf16")
@@ -122,3 +122,11 @@ def test_a_running_model_survives_a_cleared_cache(tmp_path: Path, monkeypatch: p
     assert clear_cache() > 0
     assert texts(mapped.generate(list(PROMPTS[:2]), GREEDY)) == expected()[:2]
     assert LLM("pocket", backend="cpu", weights="bf16").generate(PROMPTS[0], GREEDY).text == expected()[0]
+
+
+def test_a_model_holds_a_handful_of_files_open_however_many_weights_it_has() -> None:
+    LLM("pocket", backend="cpu", weights="bf16")  # packed, if it was not
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    llm = LLM("pocket", backend="cpu", weights="bf16")
+    assert len(list(Path("/proc/self/fd").iterdir())) - before <= 4
+    del llm

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qanat.backends.cpu.pack_cache import MANIFEST, Arrays, PackCache, cached_packs, is_sound
+from qanat.backends.cpu.pack_cache import DATA, MANIFEST, Arrays, PackCache, cached_packs, is_sound
 from qanat.errors import RequestError
 from qanat.paths import clear_cache
 
@@ -77,8 +77,13 @@ def test_an_unfinished_pack_is_not_found() -> None:
 DAMAGES = [
     "gone",
     "short",
+    "long",
+    "empty",
     "another shape",
-    "no header",
+    "another place",
+    "before the file",
+    "beyond the file",
+    "another type",
     "no manifest",
     "other manifest",
     "no array",
@@ -90,17 +95,28 @@ DAMAGES = [
 def test_a_damaged_pack_is_packed_again(damage: str) -> None:
     made = weights()
     folder = store(made).path
-    victim = folder / "0001.data.npy"
+    victim = folder / DATA
+    facts = json.loads((folder / MANIFEST).read_text())
+    dtype, shape, offset, _ = facts["entries"][1]["arrays"]["data"]
+    told = {
+        "another shape": [dtype, [10**6], offset, 0],
+        "another place": [dtype, shape, offset + 1, 0],
+        "before the file": [dtype, shape, -64, 0],
+        "beyond the file": [dtype, shape, 64 * 10**6, 0],
+        "another type": ["poem", shape, offset, 0],
+    }
     if damage == "gone":
         victim.unlink()
     elif damage == "short":
         victim.write_bytes(victim.read_bytes()[:-1])
-    elif damage == "another shape":  # the same length: the header says one element, and spaces fill it up
-        victim.write_bytes(victim.read_bytes().replace(b"(100,), }", b"(1,), }  ", 1))
-    elif damage == "no header":
-        victim.write_bytes(b"X" * victim.stat().st_size)
+    elif damage == "long":
+        victim.write_bytes(victim.read_bytes() + b"x")
+    elif damage == "empty":
+        victim.write_bytes(b"")
+    elif damage in told:
+        facts["entries"][1]["arrays"]["data"] = told[damage]
+        (folder / MANIFEST).write_text(json.dumps(facts))
     elif damage in ("no array", "no shape"):
-        facts = json.loads((folder / MANIFEST).read_text())
         facts["entries"][1]["arrays" if damage == "no array" else "shape"] = {}
         (folder / MANIFEST).write_text(json.dumps(facts))
     elif damage == "no manifest":
@@ -216,7 +232,7 @@ def test_a_cache_that_cannot_be_written_hinders_nobody(
 def test_damage_that_no_size_tells_is_found_by_reading(damage: str) -> None:
     rng, folder = np.random.default_rng(2), store(weights(size=5003)).path
     assert is_sound(folder)
-    victim = folder / "0001.data.npy"
+    victim = folder / DATA
     data = bytearray(victim.read_bytes())
     if damage == "random bytes":
         data[-5003:] = rng.bytes(5003)

@@ -1,16 +1,18 @@
 """Packed weights on disk: packing a checkpoint once, mapping it ever after.
 
-One folder per checkpoint and mode, under `packs/` in qanat's cache; in it every packed array as a .npy file
-(its data start at a multiple of 64 bytes, as the kernels like it), numbered in the order in which the model
-asks for them, and a manifest. A folder appears under its name only when it is complete. Old ones go, the
-longest unused first, when all of them together exceed the limit. A start looks at sizes and headers only; a
-checksum of every array is kept for `is_sound`, which reads it all.
+One folder per checkpoint and mode, under `packs/` in qanat's cache; in it a file of all packed arrays, in the
+order in which the model asks for them, each at a multiple of 64 bytes, as the kernels like it; and a
+manifest. It is one file because every mapping holds a file open, and a model of 64 layers has a thousand
+arrays. A folder appears under its name only when it is complete. Old ones go, the longest unused first, when
+all of them together exceed the limit. A start looks at sizes only; a checksum of every array is kept for
+`is_sound`, which reads it all.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -28,8 +30,10 @@ from qanat.paths import cache_root
 
 __all__ = ["CachedPack", "PackCache", "cached_packs", "is_sound", "limit_bytes"]
 
-FORMAT = 3  # raise the number when the layout of packed weights changes
+FORMAT = 4  # raise the number when the layout of packed weights changes
 MANIFEST = "manifest.json"
+DATA = "arrays.bin"
+ALIGNMENT = 64
 LIMIT = "QANAT_CACHE_LIMIT"
 DEFAULT_LIMIT = 40 << 30
 UNFINISHED = "unfinished-"
@@ -93,8 +97,8 @@ def cached_packs() -> list[CachedPack]:
 def is_sound(folder: Path) -> bool:
     """Whether a pack holds what was written, to the byte: reads all of it."""
     try:
-        entries = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["entries"]
-        return all(_mapped_entry(folder, index, entry).sound for index, entry in enumerate(entries))
+        facts = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        return all(entry.sound for entry in _mapped_entries(folder, facts))
     except DAMAGED:
         return False
 
@@ -105,11 +109,6 @@ def checksum(array: NDArray[Any]) -> int:
     whole = len(data) // 8 * 8
     words, rest = data[:whole].view(np.uint64), data[whole:].tobytes()
     return (int(words.sum(dtype=np.uint64)) + int.from_bytes(rest, "little")) % 2**64
-
-
-def file_name(index: int, name: str) -> str:
-    """The file of array `name` of the weight asked for as number `index`."""
-    return f"{index:04}.{name}.npy"
 
 
 @dataclass(frozen=True)
@@ -143,6 +142,7 @@ class PackCache:
         self.path = packs_folder() / f"{fingerprint[:24]}-{weights}-{FORMAT}"
         self._count = 0
         self._written: list[dict[str, Any]] = []
+        self._size = 0  # of the file that is being written
         self._scratch: Path | None = None
         self._entries = self._open()
 
@@ -176,7 +176,7 @@ class PackCache:
             with contextlib.suppress(OSError):
                 os.utime(self.path / MANIFEST)
         if self._scratch is not None:
-            facts = {**self._facts, "entries": self._written}
+            facts = {**self._facts, "size": self._size, "entries": self._written}
             try:
                 (self._scratch / MANIFEST).write_text(json.dumps(facts), encoding="utf-8")
                 shutil.rmtree(self.path, ignore_errors=True)
@@ -194,14 +194,14 @@ class PackCache:
         return True
 
     def _open(self) -> list[_Entry] | None:
-        """The entries with their arrays mapped; None where sizes or headers are not as they were written."""
+        """The entries with their arrays mapped; None where sizes are not as they were written."""
         try:
             facts = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
             if not all(entry["shape"] and entry["arrays"] for entry in facts["entries"]):
                 return None
             if any(facts[key] != self._facts[key] for key in ("format", "fingerprint", "weights")):
                 return None
-            return [_mapped_entry(self.path, index, entry) for index, entry in enumerate(facts["entries"])]
+            return _mapped_entries(self.path, facts)
         except DAMAGED:
             return None
 
@@ -219,11 +219,13 @@ class PackCache:
             if shutil.disk_usage(self._scratch).free < 2 * needed + (1 << 28):
                 raise OSError("the disk is nearly full")
             arrays = {}
-            for name, array in made.items():
-                file = self._scratch / file_name(index, name)
-                np.save(file, array, allow_pickle=False)
-                size = file.stat().st_size
-                arrays[name] = (array.dtype.name, list(array.shape), size, checksum(array))
+            with (self._scratch / DATA).open("ab") as file:
+                for name, array in made.items():
+                    offset = self._size + -self._size % ALIGNMENT
+                    file.write(bytes(offset - self._size))
+                    file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+                    self._size = offset + array.nbytes
+                    arrays[name] = (array.dtype.name, list(array.shape), offset, checksum(array))
             self._written.append({"shape": list(shape), "arrays": arrays})
         except OSError:
             self._give_up()
@@ -234,24 +236,28 @@ class PackCache:
         self._scratch = None
 
 
-def _mapped_entry(folder: Path, index: int, entry: dict[str, Any]) -> _Entry:
-    """What the manifest calls entry number `index`; one of `DAMAGED` if it is not there as it says."""
-    arrays = {
-        name: _mapped(folder / file_name(index, name), *written[:3])
-        for name, written in entry["arrays"].items()
-    }
-    return _Entry(entry["shape"], arrays, {name: written[3] for name, written in entry["arrays"].items()})
-
-
-def _mapped(file: Path, dtype: str, shape: list[int], size: int) -> NDArray[Any]:
-    """A written array, mapped; ValueError if the file is another than the manifest says."""
-    if file.stat().st_size != size:
-        raise ValueError(f"{file}: not {size} bytes")
+def _mapped_entries(folder: Path, facts: dict[str, Any]) -> list[_Entry]:
+    """What a manifest lists, mapped; one of `DAMAGED` if the file is another than it says."""
     # Copy on write: nobody writes, but the kernels are compiled for writable arrays.
-    array = np.asarray(np.load(file, mmap_mode="c", allow_pickle=False))
-    if (array.dtype.name, list(array.shape)) != (dtype, shape) or not array.flags.c_contiguous:
-        raise ValueError(f"{file}: not {dtype} {shape}")
-    return array
+    data = np.asarray(np.memmap(folder / DATA, np.uint8, mode="c"))
+    if len(data) != facts["size"]:
+        raise ValueError(f"{folder / DATA}: not {facts['size']} bytes")
+    return [
+        _Entry(
+            entry["shape"],
+            {name: _cut(data, *written[:3]) for name, written in entry["arrays"].items()},
+            {name: written[3] for name, written in entry["arrays"].items()},
+        )
+        for entry in facts["entries"]
+    ]
+
+
+def _cut(data: NDArray[np.uint8], dtype: str, shape: list[int], offset: int) -> NDArray[Any]:
+    """An array of the file; ValueError if it does not lie in there."""
+    nbytes = math.prod(shape) * np.dtype(dtype).itemsize
+    if offset % ALIGNMENT or min(shape) < 0 or not 0 <= offset <= len(data) - nbytes:
+        raise ValueError(f"no {dtype} {shape} at byte {offset} of {len(data)}")
+    return data[offset : offset + nbytes].view(dtype).reshape(shape)
 
 
 def _make_room(newest: Path) -> None:
