@@ -134,6 +134,14 @@ def test_nobody_is_let_in_without_a_key_and_bad_requests_are_refused(server: Ray
     assert server.post("/tokenize", content="hello")["count"] == 1
 
 
+def test_a_request_keeps_the_id_that_its_client_gave_it(server: RayClient) -> None:
+    with contextlib.closing(server.connect()) as connection:
+        connection.request("GET", "/health", headers={"x-request-id": "mine-7"})
+        answer = connection.getresponse()
+        # Ray's proxy adds it once more.
+        assert {value for name, value in answer.getheaders() if name.lower() == "x-request-id"} == {"mine-7"}
+
+
 def test_a_conversation_finds_its_prefix_and_conversations_are_spread(server: RayClient) -> None:
     from ray import serve
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from dataclasses import dataclass, field, fields
-from typing import NamedTuple
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import reduce
+from typing import Any, NamedTuple
 
-__all__ = ["WAIT_BOUNDS", "EngineStats", "StepLog", "StepRecord", "Waits"]
+__all__ = ["WAIT_BOUNDS", "EngineStats", "StepLog", "StepRecord", "Waits", "add_up"]
 
 REMEMBERED = 1024
 """Records of steps that are kept, the latest."""
@@ -82,6 +84,19 @@ class EngineStats:
     """From the queue to a reply's first token."""
     next_token: Waits
     """From a reply's token to its next."""
+
+
+def add_up(all_stats: Iterable[EngineStats]) -> EngineStats:
+    """The figures of several engines together. There must be one at least."""
+    return reduce(_add, all_stats)
+
+
+def _add(one: Any, other: Any) -> Any:
+    if is_dataclass(one) and not isinstance(one, type):
+        return type(one)(*(_add(getattr(one, f.name), getattr(other, f.name)) for f in fields(one)))
+    if isinstance(one, tuple):
+        return tuple(_add(a, b) for a, b in zip(one, other, strict=True))
+    return one + other
 
 
 @dataclass

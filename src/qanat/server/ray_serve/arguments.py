@@ -42,6 +42,8 @@ class RayArguments:
     served_model_name: str | None = None
     allow_origin: tuple[str, ...] = ()
     request_timeout: float | None = None
+    log: Literal["none", "text", "json"] = "none"
+    """A line for each request on the standard output of its entrance, which Ray keeps among its logs."""
     drain: float = 30.0
 
     @property
@@ -76,6 +78,7 @@ class RayArguments:
             origins=self.allow_origin,
             most_requests=max(1, self.replicas * each // self.entrances),
             request_timeout=self.request_timeout,
+            log=self.log,
             drain=self.drain,
         )
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import reduce
 from typing import Any
 
 from ray.exceptions import RayError, RayTaskError
@@ -14,7 +12,7 @@ from ray.serve.exceptions import RayServeException
 
 from qanat.engine.reply import ReplyChunk
 from qanat.engine.request_options import RequestOptions
-from qanat.engine.stats import EngineStats
+from qanat.engine.stats import EngineStats, add_up
 from qanat.errors import DeadlineError
 from qanat.server.affinity import conversation_key
 from qanat.server.engine_client import Answer, ModelInfo, Question, Render, Request, Running, Stats
@@ -112,8 +110,7 @@ class RayEngine:
             raise UnavailableError(
                 f"a replica does not tell its figures ({type(error).__name__})", "loading"
             ) from None
-        first, *others = [stats_in(data) for data in found]
-        return reduce(_sum, others, first)
+        return add_up(stats_in(data) for data in found)
 
     def _say(self, key: str, message: Run | Ask) -> Any:
         return self._handle.options(stream=True).answer.remote(key, pack(message))
@@ -148,13 +145,3 @@ def stats_in(data: bytes) -> EngineStats:
     assert isinstance(message, Answered)
     assert isinstance(message.answer, EngineStats)
     return message.answer
-
-
-def _sum(one: EngineStats, other: EngineStats) -> EngineStats:
-    return EngineStats(*_add(dataclasses.astuple(one), dataclasses.astuple(other)))
-
-
-def _add(one: Any, other: Any) -> Any:
-    if isinstance(one, tuple):
-        return tuple(_add(a, b) for a, b in zip(one, other, strict=True))
-    return one + other
