@@ -7,6 +7,7 @@ import random
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -47,6 +48,16 @@ def results(text: str) -> dict[str, str]:
 
 def run(source: Path, out: Path, *more: str) -> Any:
     return invoke("batch", str(source), str(out), *FAST, *more)
+
+
+def test_a_cluster_is_named_before_its_replicas_and_needs_its_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = written(tmp_path / "in.jsonl", request("a"))
+    assert_refused(run(source, tmp_path / "out.jsonl", "--replicas", "2"), "--ray")
+    monkeypatch.setitem(sys.modules, "ray", None)  # as if it were not installed
+    assert_refused(run(source, tmp_path / "out.jsonl", "--ray", "local"), "needs ray", "[ray]")
+    assert not (tmp_path / "out.jsonl").exists()
 
 
 def test_results_go_to_the_file_and_a_summary_to_stderr(tmp_path: Path) -> None:

@@ -8,15 +8,20 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from qanat.cli.batch_output import ResultFile, Results, ResultStream, succeeded
+from qanat.cli.extras import require_extra
 from qanat.cli.input import InputError
 from qanat.cli.options import ModelOptions, grouped
 from qanat.cli.output import is_terminal, note
 from qanat.cli.replies import open_model, plan_memory
+
+if TYPE_CHECKING:
+    from qanat.engine.memory import MemoryPlan
+    from qanat.server.batch_lines import BatchLine
 
 __all__ = ["FAILURES", "batch"]
 
@@ -47,6 +52,18 @@ def batch(
             metavar="N", help="A request without a seed gets one made of this number and its custom_id."
         ),
     ] = 0,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Let a cluster of Ray's answer: its address, auto for the one that this machine belongs to, "
+            "local for this machine alone.",
+        ),
+    ] = None,
+    replicas: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, max=10_000, help="With --ray: models that answer, 2 if not given."),
+    ] = None,
     model: ModelOptions,
 ) -> None:
     """Answer a file of requests.
@@ -57,8 +74,14 @@ def batch(
     from qanat.server.batch_lines import RESULT_ID, read_lines
     from qanat.server.batch_run import answer_lines
 
+    if ray is None and replicas is not None:
+        raise InputError("--replicas are a cluster's: name it with --ray, or leave them out")
+    if ray is not None:
+        require_extra("ray", ("msgspec", "ray", "pyarrow"), wanted_by="--ray")
     where = "standard input" if requests == "-" else requests
-    lines = read_lines(_read(requests), where=where, options=partial(_options, model, max_batch), seed=seed)
+    lines = read_lines(
+        _read(requests), where=where, options=partial(_options, model, max_batch, ray is not None), seed=seed
+    )
     if not lines:
         raise InputError(f"{where} holds no requests")
     out: Results
@@ -75,8 +98,13 @@ def batch(
         if done:
             note(f"{results} has {len(done)} of {len(lines)} results already")
         if left:
-            llm = open_model(model, sequences=max_batch)
-            answers = answer_lines(llm, left, names=default_names(model.model), room=max_batch)
+            names = default_names(model.model)
+            if ray is None:
+                answers = answer_lines(
+                    open_model(model, sequences=max_batch), left, names=names, room=max_batch
+                )
+            else:
+                answers = _on_cluster(ray, replicas or 2, left, model, max_batch, names)
             failed += _write(answers, out, len(lines), len(done), to_file=results != "-")
     if failed:
         note(f"{failed} of {len(lines)} requests failed: their results say why")
@@ -98,16 +126,44 @@ def _read(name: str) -> bytes:
     return data
 
 
-def _options(model: ModelOptions, sequences: int) -> str:
+def _options(model: ModelOptions, sequences: int, elsewhere: bool) -> str:
     """What decides the results besides the requests: the model, wherever it lies, and how it is computed."""
+    name, backend, planned = _planned(model, sequences, elsewhere=elsewhere)
+    return "\0".join([name, backend, planned.weights, str(planned.context)])
+
+
+def _planned(model: ModelOptions, sequences: int, *, elsewhere: bool) -> tuple[str, str, MemoryPlan]:
+    """The model's folder, the backend and the plan; memory is not ours to count where others compute."""
     from qanat.backends import choose_backend
     from qanat.checkpoint import load_checkpoint
 
     checkpoint = load_checkpoint(model.model, revision=model.revision, offline=model.offline or None)
     backend = choose_backend(model.backend.value, model.weights.value, model.threads)
     # Memory may decide the form of the weights and the longest reply: what was decided counts.
-    planned = plan_memory(checkpoint, backend, model, sequences)
-    return "\0".join([checkpoint.path.resolve().name, backend, planned.weights, str(planned.context)])
+    planned = plan_memory(checkpoint, backend, model, sequences, available=1 << 62 if elsewhere else None)
+    return checkpoint.path.resolve().name, backend, planned
+
+
+def _on_cluster(
+    address: str, workers: int, lines: list[BatchLine], model: ModelOptions, sequences: int, names: list[str]
+) -> Iterator[dict[str, Any]]:
+    """The results of a cluster, whose workers all compute as it was planned here."""
+    from qanat.server.engine_client import EngineOptions
+    from qanat.server.ray_batch import Cluster, answer_lines_on
+
+    _, backend, planned = _planned(model, sequences, elsewhere=True)
+    options = EngineOptions(
+        model=model.model,
+        backend=backend,
+        weights=planned.weights,
+        threads=model.threads,
+        revision=model.revision,
+        offline=model.offline or None,
+        max_model_len=planned.context,
+        max_batch=sequences,
+        memory=model.memory_bytes,
+    )
+    return answer_lines_on(Cluster(address, workers), lines, options=options, names=names)
 
 
 def _write(answers: Iterator[dict[str, Any]], out: Results, total: int, done: int, *, to_file: bool) -> int:

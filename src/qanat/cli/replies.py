@@ -94,8 +94,14 @@ def _announce(checkpoint: Checkpoint, options: ModelOptions, sequences: int) -> 
     )
 
 
-def plan_memory(checkpoint: Checkpoint, backend: str, options: ModelOptions, sequences: int) -> MemoryPlan:
-    """What the model will take, as `open_model` plans it too."""
+def plan_memory(
+    checkpoint: Checkpoint,
+    backend: str,
+    options: ModelOptions,
+    sequences: int,
+    available: int | None = None,
+) -> MemoryPlan:
+    """What the model will take, as `open_model` plans it too. available: bytes, if not those of here."""
     from qanat.backends import choose_backend
     from qanat.engine.memory import plan
 
@@ -108,6 +114,7 @@ def plan_memory(checkpoint: Checkpoint, backend: str, options: ModelOptions, seq
         sequences=sequences,
         stored_bf16=checkpoint.stored_in_bfloat16,
         limit=options.memory_bytes,
+        available=available,
     )
 
 

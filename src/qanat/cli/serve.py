@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from qanat.cli.extras import require_extra
 from qanat.cli.input import InputError
 from qanat.cli.options import ModelOptions, grouped
 from qanat.cli.output import note
@@ -99,7 +99,7 @@ def serve(
     model: ModelOptions,
 ) -> None:
     """Serve a model in OpenAI's dialect of HTTP."""
-    _require_extra()
+    require_extra("serve", _NEEDED, wanted_by="serve")
     from qanat.server.answering import default_names
     from qanat.server.engine_client import EngineOptions
     from qanat.server.http.run import run_server
@@ -142,16 +142,6 @@ def serve(
         tell=note,
         before=lambda: announce_model(model, sequences=max_batch),
     )
-
-
-def _require_extra() -> None:
-    for name in _NEEDED:
-        try:
-            import_module(name)
-        except ImportError:
-            raise InputError(
-                f"serve needs {name}, which is not installed: pip install 'qanat[serve]'"
-            ) from None
 
 
 def _origin(origin: str, *, keys: bool) -> str:
