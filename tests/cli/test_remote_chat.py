@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from qanat.cli.remote_model import RemoteOptions, open_remote
 from qanat.errors import QanatError
 from qanat.server.remote.address import base_url, check_key, is_private
 from qanat.server.remote.client import RemoteClient
@@ -154,12 +155,18 @@ def test_a_key_that_is_none_is_refused_and_never_shown(
         check_key("ключ", "it")
 
 
-def test_a_key_that_would_be_readable_on_the_way_is_remarked_upon() -> None:
+def test_a_key_that_would_be_readable_on_the_way_is_remarked_upon(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert is_private("https://example.org/v1")
     assert is_private("http://127.0.0.9:1/v1")
     assert is_private("http://[::1]/v1")
     assert not is_private("http://127.example.org/v1")
     assert not is_private("http://10.0.0.1/v1")
+    monkeypatch.setenv("THE_KEY", "s3cret")
+    for url, remarks in (("http://example.org", 1), ("https://example.org", 0), ("http://localhost:1", 0)):
+        open_remote(RemoteOptions(url, api_key_env="THE_KEY"), "m")
+        assert capsys.readouterr().err.count("unencrypted") == remarks
 
 
 @pytest.mark.parametrize(

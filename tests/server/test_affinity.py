@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import fields
 from typing import Any
 
 import pytest
+import typer.main
 
+from qanat.cli.app import app
 from qanat.errors import QanatError
 from qanat.server.affinity import BEGINNING, conversation_key, rendezvous
 from qanat.server.chat_request import read_chat_request
@@ -85,7 +88,18 @@ def test_the_arguments_of_the_application_are_read_as_yaml_or_the_command_line_g
     named = read_arguments({"api_key_file": "keys", "model": "Qwen/Qwen3.5-2B", "entrances": 2})
     assert named.settings.names == ("Qwen/Qwen3.5-2B", "Qwen3.5-2B")
     assert str(named.keys) == "keys"
+    alone = read_arguments(
+        {"api_key_file": "keys", "served_model_name": "a", "allow_origin": "https://A.org"}
+    )
+    assert alone.settings.names == ("a",)
+    assert alone.settings.origins == ("https://a.org",)
     assert named.settings.most_requests == 72
+
+
+def test_the_application_has_every_option_of_the_server_that_is_not_rays_to_decide() -> None:
+    command = typer.main.get_command(app).commands["serve"]  # type: ignore[attr-defined]
+    options = {parameter.name for parameter in command.params} - {"host", "port", "restart_engine"}
+    assert {field.name for field in fields(RayArguments)} == options | {"replicas", "entrances"}
 
 
 @pytest.mark.parametrize(
@@ -96,6 +110,8 @@ def test_the_arguments_of_the_application_are_read_as_yaml_or_the_command_line_g
         ({"api_key_file": "none", "replicas": "many"}, "replicas"),
         ({"api_key_file": "none", "replicas": 0}, "replicas"),
         ({"api_key_file": "none", "backend": "cuda"}, "backend"),
+        ({"api_key_file": "none", "allow_origin": "*"}, "--allow-origin"),
+        ({"api_key_file": "none", "served_model_name": ["a", " "]}, "--served-model-name"),
         ({"api_key_file": "none", "drain": float("nan")}, "drain"),
         ({"api_key_file": "none", "request_timeout": 0}, "request_timeout"),
         ({"api_key_file": "none", "backend": "reference", "threads": 2}, "threads"),

@@ -103,17 +103,14 @@ def serve(
     from qanat.server.answering import default_names
     from qanat.server.engine_client import EngineOptions
     from qanat.server.http.run import run_server
-    from qanat.server.http.settings import ServerSettings
+    from qanat.server.http.settings import ServerSettings, read_names, read_origin
 
-    origins = tuple(_origin(origin, keys=api_key_file is not None) for origin in allow_origin or ())
+    origins = tuple(read_origin(origin, keys=api_key_file is not None) for origin in allow_origin or ())
     for option, seconds in (("--request-timeout", request_timeout), ("--drain", drain)):
         if seconds is not None and not math.isfinite(seconds):
             raise InputError(f"{option} must be a number of seconds, not {seconds}")
-    if any(not name.strip() for name in served_model_name or ()):
-        raise InputError("--served-model-name is blank: clients could not ask for it")
-    names = served_model_name or default_names(model.model)
     settings = ServerSettings(
-        names=tuple(names),
+        names=read_names(served_model_name or default_names(model.model)),
         host=host,
         port=port,
         key_file=api_key_file,
@@ -142,20 +139,3 @@ def serve(
         tell=note,
         before=lambda: announce_model(model, sequences=max_batch),
     )
-
-
-def _origin(origin: str, *, keys: bool) -> str:
-    """An origin as browsers write it."""
-    if origin == "*":
-        if not keys:
-            raise InputError(
-                "--allow-origin '*' lets every page that a browser here opens use the model: name the sites, "
-                "or give --api-key-file as well"
-            )
-        return origin
-    scheme, separator, host = origin.partition("://")
-    if scheme not in ("http", "https") or not separator or not host or any(c in host for c in "/?#@ "):
-        raise InputError(
-            f"--allow-origin {origin}: write it as https://example.org, with nothing after the name"
-        )
-    return origin.lower()

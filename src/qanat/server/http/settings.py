@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ServerSettings"]
+from qanat.errors import RequestError
+
+__all__ = ["ServerSettings", "read_names", "read_origin"]
 
 
 @dataclass(frozen=True)
@@ -39,3 +42,35 @@ class ServerSettings:
     most_head: int = 32 * 1024
     """Bytes of a request's line and headers."""
     most_connections: int = 1024
+
+
+def read_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Names that clients may ask for a model by. RequestError if they could not."""
+    if any(not name.strip() for name in names):
+        raise RequestError("--served-model-name is blank: clients could not ask for it")
+    return tuple(names)
+
+
+def read_origin(origin: str, *, keys: bool) -> str:
+    """An origin as browsers write it.
+
+    Args:
+        origin: what was typed; "*" is any.
+        keys: whether clients must show one.
+
+    Raises:
+        RequestError: it is no origin, or would let anybody in.
+    """
+    if origin == "*":
+        if not keys:
+            raise RequestError(
+                "--allow-origin '*' lets every page that a browser here opens use the model: name the sites, "
+                "or give --api-key-file as well"
+            )
+        return origin
+    scheme, separator, host = origin.partition("://")
+    if scheme not in ("http", "https") or not separator or not host or any(c in host for c in "/?#@ "):
+        raise RequestError(
+            f"--allow-origin {origin}: write it as https://example.org, with nothing after the name"
+        )
+    return origin.lower()

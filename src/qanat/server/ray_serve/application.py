@@ -43,7 +43,8 @@ def build(arguments: dict[str, Any]) -> Any:
         application = serve.get_replica_context().app_name
 
         def running() -> int:
-            deployment = serve.status().applications[application].deployments.get(ENGINE)
+            known = serve.status().applications.get(application)
+            deployment = None if known is None else known.deployments.get(ENGINE)
             return 0 if deployment is None else deployment.replica_states.get("RUNNING", 0)
 
         engine = RayEngine(serve.get_deployment_handle(ENGINE, application), running)

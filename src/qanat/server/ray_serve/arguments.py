@@ -13,7 +13,7 @@ from qanat.backends import choose_backend
 from qanat.errors import RequestError
 from qanat.server.answering import default_names
 from qanat.server.engine_client import EngineOptions
-from qanat.server.http.settings import ServerSettings
+from qanat.server.http.settings import ServerSettings, read_names, read_origin
 
 __all__ = ["RayArguments", "read_arguments"]
 
@@ -39,7 +39,7 @@ class RayArguments:
     """Bytes of each replica."""
     max_batch: int = 8
     max_waiting: int = 64
-    served_model_name: str | None = None
+    served_model_name: tuple[str, ...] = ()
     allow_origin: tuple[str, ...] = ()
     request_timeout: float | None = None
     log: Literal["none", "text", "json"] = "none"
@@ -71,11 +71,10 @@ class RayArguments:
     def settings(self) -> ServerSettings:
         """How each entrance behaves. What it lets in is its share of what all replicas take."""
         each = self.max_batch + self.max_waiting
-        names = [self.served_model_name] if self.served_model_name else default_names(self.model)
         return ServerSettings(
-            names=tuple(names),
+            names=read_names(self.served_model_name or default_names(self.model)),
             key_file=self.keys,
-            origins=self.allow_origin,
+            origins=tuple(read_origin(origin, keys=self.keys is not None) for origin in self.allow_origin),
             most_requests=max(1, self.replicas * each // self.entrances),
             request_timeout=self.request_timeout,
             log=self.log,
@@ -83,6 +82,8 @@ class RayArguments:
         )
 
 
+_SEVERAL = ("served_model_name", "allow_origin")
+"""Of which one may be given as it is, without a list."""
 _LEAST = {
     **dict.fromkeys(("replicas", "entrances", "threads", "max_model_len", "memory", "max_batch"), 1),
     "max_waiting": 0,
@@ -106,13 +107,15 @@ def read_arguments(values: dict[str, Any]) -> RayArguments:
             "api_key_file is missing: Ray's proxies may be reached from other machines, and anybody there "
             'could use the model. Name a file of keys, or say "none" where nobody else reaches them'
         )
+    several = {name: [values[name]] for name in _SEVERAL if isinstance(values.get(name), str)}
     try:
-        read = msgspec.convert(values, RayArguments, strict=False)
+        read = msgspec.convert({**values, **several}, RayArguments, strict=False)
     except msgspec.ValidationError as error:
         raise RequestError(f"arguments of the application: {error}") from None
     for name, least in _LEAST.items():
         value = getattr(read, name)
         if value is not None and not least <= value < float("inf"):
             raise RequestError(f"{name} must be from {least} up, not {value}")
+    _ = read.settings  # refuses names and origins that are none
     choose_backend(read.backend, read.weights, read.threads)  # refuses what contradicts itself
     return read

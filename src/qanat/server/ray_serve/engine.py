@@ -16,7 +16,7 @@ from qanat.engine.stats import EngineStats, add_up
 from qanat.errors import DeadlineError
 from qanat.server.affinity import conversation_key
 from qanat.server.engine_client import Answer, ModelInfo, Question, Render, Request, Running, Stats
-from qanat.server.errors import RelayedError, UnavailableError
+from qanat.server.errors import RelayedError, UnavailableError, log_bug
 from qanat.server.wire import (
     Answered,
     Ask,
@@ -68,6 +68,9 @@ class RayEngine:
                     async with asyncio.timeout(PATIENCE):
                         self.info = ModelInfo(await self._handle.context.remote(""))
             except (RayError, RayServeException, TimeoutError):
+                self._alive = 0
+            except Exception as error:  # whatever it is, an entrance that stops looking is of no use
+                log_bug(error)
                 self._alive = 0
             await asyncio.sleep(PERIOD)
 
