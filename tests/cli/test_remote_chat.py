@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from qanat.cli.remote_model import RemoteOptions, open_remote
+from qanat.cli.sampling import SETTINGS
 from qanat.errors import QanatError
+from qanat.server.chat_request import read_chat_request
 from qanat.server.remote.address import base_url, check_key, is_private
 from qanat.server.remote.client import RemoteClient
 from qanat.server.remote.errors import RemoteError
@@ -87,6 +89,22 @@ def test_a_conversation_its_settings_and_the_wish_to_think_are_sent(other: Other
         {"role": "assistant", "content": "hello"},
         {"role": "user", "content": "again"},
     ]
+
+
+def test_every_setting_of_a_chat_has_a_field_that_our_server_knows(other: OtherServer) -> None:
+    values = {
+        "logit_bias": "5=1",
+        "stop": "x",
+        "ignore_eos": "on",
+        "seed": "3",
+        "top_k": "5",
+        "max_tokens": "9",
+    }
+    lines = [f"/set {name} {values.get(name, '1')}" for name in SETTINGS]
+    result = say(other, "--thinking", stdin="\n".join([*lines, "hi"]))
+    assert result.exit_code == 0, result.stderr
+    assert set(SETTINGS) <= set(other.bodies[0])
+    read_chat_request(other.bodies[0])
 
 
 def test_greedy_is_temperature_zero(other: OtherServer) -> None:
