@@ -26,6 +26,7 @@ from qanat.errors import RequestError
         ("timeout", math.nan),
         ("timeout", True),
         ("timeout", "3"),
+        ("progress", 1),
         ("cache_salt", None),
         ("cache_salt", b"a"),
         ("cache_salt", "a" * 1025),

@@ -60,6 +60,7 @@ CHAT_FIELDS: dict[str, Any] = {
     "thinking_budget": 9,
     "stream": True,
     "stream_options": {"include_usage": True},
+    "return_progress": True,
     "user": "ann",
     "safety_identifier": "x",
     "prompt_cache_key": "x",
@@ -76,6 +77,7 @@ _CHAT_ONLY = (
     "parallel_tool_calls",
     "chat_template_kwargs",
     "max_completion_tokens",
+    "return_progress",
 )
 COMPLETION_FIELDS: dict[str, Any] = {
     "prompt": ["one", "two"],

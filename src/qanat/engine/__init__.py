@@ -14,7 +14,7 @@ from qanat.engine.structure import Structure
 if TYPE_CHECKING:
     from qanat.engine.async_llm import AsyncLLM
     from qanat.engine.llm import LLM
-    from qanat.engine.reply import Reply, ReplyChunk, TokenLogprob, Usage
+    from qanat.engine.reply import PromptProgress, Reply, ReplyChunk, TokenLogprob, Usage
     from qanat.engine.request_options import RequestOptions
     from qanat.engine.stats import EngineStats, StepRecord
 
@@ -22,6 +22,7 @@ __all__ = [
     "LLM",
     "AsyncLLM",
     "EngineStats",
+    "PromptProgress",
     "Reply",
     "ReplyChunk",
     "RequestOptions",
@@ -36,6 +37,7 @@ _HOMES = {
     "AsyncLLM": "async_llm",
     "EngineStats": "stats",
     "LLM": "llm",
+    "PromptProgress": "reply",
     "Reply": "reply",
     "ReplyChunk": "reply",
     "RequestOptions": "request_options",

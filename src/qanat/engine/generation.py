@@ -10,7 +10,7 @@ from itertools import chain
 
 from qanat.engine import sequence
 from qanat.engine.readers import Reader
-from qanat.engine.reply import Alternative, Reply, ReplyChunk, TokenLogprob, Usage
+from qanat.engine.reply import Alternative, PromptProgress, Reply, ReplyChunk, TokenLogprob, Usage
 from qanat.engine.scheduler import Scheduler
 from qanat.model.sampling import Choice
 from qanat.text import Tokenizer
@@ -121,6 +121,14 @@ class Growing:
             logprobs = self._logprobs.pop(key) if done else self._logprobs[key]
             if done or g.sequence.pieces:
                 yield _chunk(g, logprobs, self._tokenizer, done=done)
+            elif g.sequence.tells_progress and not g.sequence.output_len:
+                yield _progress(g)
+
+
+def _progress(g: Generation) -> ReplyChunk:
+    s = g.sequence
+    told = PromptProgress(s.prompt_len, s.cached or 0, min(s.computed, s.prompt_len))
+    return ReplyChunk(prompt_index=g.prompt_index, progress=told)
 
 
 def _chunk(g: Generation, logprobs: list[TokenLogprob], tokenizer: Tokenizer, *, done: bool) -> ReplyChunk:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from qanat.engine.sequence import FinishReason
 from qanat.text.dialects import ReplyDelta, ToolCall
 
-__all__ = ["Alternative", "Reply", "ReplyChunk", "TokenLogprob", "Usage"]
+__all__ = ["Alternative", "PromptProgress", "Reply", "ReplyChunk", "TokenLogprob", "Usage"]
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,17 @@ class Reply:
 
 
 @dataclass(frozen=True)
+class PromptProgress:
+    """How far a prompt has been read, in tokens."""
+
+    total: int
+    cached: int
+    """Whose state was there already, from an earlier request."""
+    read: int
+    """Those of the cache included."""
+
+
+@dataclass(frozen=True)
 class ReplyChunk:
     """What became certain since the chunk before. Joined, the texts of all chunks are the reply's."""
 
@@ -92,3 +103,5 @@ class ReplyChunk:
     """Which of the n replies to it."""
     reply: Reply | None = None
     """The whole reply, with the last chunk of each."""
+    progress: PromptProgress | None = None
+    """Only if `RequestOptions.progress` asks for it, and then with nothing else: the reply has not begun."""

@@ -28,6 +28,8 @@ class RequestOptions:
     """Seconds from its submission after which it ends with a DeadlineError; None: no limit."""
     cache_salt: str = ""
     """Prefixes are reused only between requests of the same salt."""
+    progress: bool = False
+    """Streams tell in chunks of their own how far prompts have been read."""
 
     def __post_init__(self) -> None:
         if isinstance(self.priority, bool) or not isinstance(self.priority, int):
@@ -42,6 +44,8 @@ class RequestOptions:
                 raise RequestError(
                     f"timeout must be seconds, above 0 to {LONGEST_TIMEOUT:g}, not {shown(self.timeout)}"
                 )
+        if not isinstance(self.progress, bool):
+            raise RequestError(f"progress must be True or False, not {shown(self.progress)}")
         if not isinstance(self.cache_salt, str) or len(self.cache_salt) > LONGEST_SALT:
             raise RequestError(
                 f"cache_salt must be at most {LONGEST_SALT} characters of text, not {shown(self.cache_salt)}"

@@ -160,6 +160,7 @@ def build_generations(
                 leader=leader,
                 deadline=deadline,
                 guide=guide(),
+                tells_progress=options.progress and leader is None,
             )
             leader = leader or item
             generations.append(Generation(item, reader(), index))

@@ -52,6 +52,7 @@ class Sequence:
         leader: another reply to the same prompt, which reads it for this one too.
         deadline: when it must have ended, by time.monotonic().
         guide: what may be said; None: anything.
+        tells_progress: whether who listens wants to know how far the prompt has been read.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Sequence:
         leader: Sequence | None = None,
         deadline: float | None = None,
         guide: Guide | None = None,
+        tells_progress: bool = False,
     ) -> None:
         self.params = params
         self.seed = seed
@@ -82,6 +84,7 @@ class Sequence:
         self.leader = leader
         self.deadline = deadline
         self._guide = guide
+        self.tells_progress = tells_progress
         self.prompt_len = len(prompt)
         self._end_ids = end_ids
         self._least = params.min_tokens or 0
@@ -134,6 +137,12 @@ class Sequence:
     def missing(self) -> int:
         """Known tokens that the state does not hold yet."""
         return self.length - self.computed
+
+    def advance(self, count: int) -> None:
+        """The state holds `count` more of the known tokens."""
+        self.computed += count
+        if self.tells_progress and not self.output_len:
+            self.notify()
 
     @property
     def next_chunk(self) -> int:

@@ -58,7 +58,7 @@ class Stepper:
         computed = time.perf_counter()
         rows = [row for w in work for row in w.sampling_rows()]  # before `computed` moves
         for w in work:
-            w.sequence.computed += w.count
+            w.sequence.advance(w.count)
             self._memory.computed(w.sequence)
         looked_up = time.perf_counter()
         choices = self._choose(out.logits, rows) if rows else []

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from qanat.engine.defaults import model_card_params
 from qanat.engine.sampling_params import SamplingParams, shown
-from qanat.server.chat_request import ChatRequest
+from qanat.errors import TemplateError
+from qanat.server.chat_request import ChatDefaults, ChatRequest
 from qanat.server.completion_request import CompletionRequest
 from qanat.server.errors import MODEL_NOT_FOUND
 from qanat.server.fields import FieldError
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from qanat.engine.request_options import RequestOptions
 
 __all__ = [
+    "chat_defaults",
     "check_model",
     "default_names",
     "echoed_prompts",
@@ -32,6 +34,19 @@ __all__ = [
     "start_chat",
     "start_completion",
 ]
+
+
+_SHOWN = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+    "max_tokens",
+)
+"""Of the sampling, what clients are told: the fields that they would set."""
 
 
 def default_names(model: str) -> list[str]:
@@ -51,6 +66,21 @@ def check_model(asked: str | None, names: list[str]) -> None:
             "model",
             MODEL_NOT_FOUND,
         )
+
+
+def chat_defaults(llm: Engine) -> ChatDefaults | None:
+    """What chat requests inherit; None if the model has no chat template."""
+    try:
+        thinks = _thinks(llm.template, None)
+    except TemplateError:
+        return None
+    try:
+        _thinks(llm.template, not thinks)
+        can_switch = True
+    except (FieldError, TemplateError):
+        can_switch = False
+    plain, thinking = (_sampling(llm, thinking if can_switch else thinks) for thinking in (False, True))
+    return ChatDefaults(thinks, can_switch, plain, thinking)
 
 
 def start_chat(llm: LLM, request: ChatRequest) -> Iterator[ReplyChunk]:
@@ -126,6 +156,12 @@ def _chat_params(llm: Engine, request: ChatRequest) -> SamplingParams:
 
 def _completed(llm: Engine, params: SamplingParams, *, thinking: bool) -> SamplingParams:
     return params.with_defaults(model_card_params(llm.checkpoint, thinking))
+
+
+def _sampling(llm: Engine, thinking: bool) -> dict[str, float | None]:
+    """The sampling of a request that says nothing of it."""
+    params = _completed(llm, SamplingParams(), thinking=thinking).with_defaults(llm.default_params)
+    return {name: getattr(params, name) for name in _SHOWN}
 
 
 def _thinks(template: ChatTemplate, wanted: bool | None) -> bool:

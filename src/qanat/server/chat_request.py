@@ -12,7 +12,7 @@ from qanat.server.sampling_fields import MAX_TOKENS, read_harmless, read_samplin
 from qanat.server.structure_fields import read_structure
 from qanat.server.tools import read_tools
 
-__all__ = ["ChatRequest", "read_chat_request"]
+__all__ = ["ChatDefaults", "ChatRequest", "read_chat_request"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,22 @@ class ChatRequest:
     stream: bool
     include_usage: bool
     """Whether the stream ends with the usage."""
+    return_progress: bool
+    """Whether the stream tells how far the prompt has been read."""
+
+
+@dataclass(frozen=True)
+class ChatDefaults:
+    """What a chat request inherits where it says nothing."""
+
+    thinks: bool
+    """Whether the model thinks first."""
+    can_switch: bool
+    """Whether a request can have it otherwise."""
+    sampling: dict[str, float | None]
+    """Without thinking; if the model always thinks, with it."""
+    thinking_sampling: dict[str, float | None]
+    """With thinking; if the model never thinks, without it."""
 
 
 def read_chat_request(value: Any) -> ChatRequest:
@@ -51,6 +67,9 @@ def read_chat_request(value: Any) -> ChatRequest:
     _add_logprobs(body, sampling)
     sampling |= read_structure(body)
     stream, include_usage = read_streaming(body)
+    progress = body.take("return_progress", boolean) or False
+    if progress and not stream:
+        raise FieldError("`return_progress` is true, but `stream` is not", "return_progress")
     read_harmless(body)
     body.close()
     return ChatRequest(
@@ -63,6 +82,7 @@ def read_chat_request(value: Any) -> ChatRequest:
         SamplingParams(**sampling),
         stream,
         include_usage,
+        progress,
     )
 
 

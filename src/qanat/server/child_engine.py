@@ -17,7 +17,14 @@ import qanat
 from qanat.engine.reply import ReplyChunk
 from qanat.engine.request_options import RequestOptions
 from qanat.errors import QanatError
-from qanat.server.engine_client import Answer, EngineOptions, ModelInfo, Question, Render, Request, Running
+from qanat.server.engine_client import (
+    Answer,
+    EngineOptions,
+    ModelInfo,
+    Question,
+    Request,
+    Running,
+)
 from qanat.server.errors import RelayedError, UnavailableError
 from qanat.server.wire import (
     Answered,
@@ -30,12 +37,12 @@ from qanat.server.wire import (
     Queued,
     Ready,
     Refused,
-    RenderJson,
     Run,
     Start,
     ToEngine,
     decode_from_engine,
     encode,
+    pack_question,
     pack_request,
     read_frame,
 )
@@ -168,8 +175,7 @@ class ChildEngine:
     async def ask(self, question: Question) -> Answer:
         """As `EngineClient.ask`."""
         with self._numbered() as (number, queue):
-            packed = RenderJson(pack_request(question.request)) if isinstance(question, Render) else question
-            await self._send(Ask(number, packed))
+            await self._send(Ask(number, pack_question(question)))
             message = await self._next(queue)
             assert isinstance(message, Answered)
             return message.answer

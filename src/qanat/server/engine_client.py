@@ -16,7 +16,7 @@ import msgspec
 from qanat.engine.reply import ReplyChunk
 from qanat.engine.request_options import RequestOptions
 from qanat.engine.stats import EngineStats
-from qanat.server.chat_request import ChatRequest
+from qanat.server.chat_request import ChatDefaults, ChatRequest
 from qanat.server.completion_request import CompletionRequest
 from qanat.server.responses import EchoedPrompt
 
@@ -25,6 +25,7 @@ __all__ = [
     "Detokenize",
     "EngineClient",
     "EngineOptions",
+    "Explain",
     "ModelInfo",
     "Question",
     "Render",
@@ -60,6 +61,8 @@ class ModelInfo:
 
     context: int
     """The longest prompt plus reply, in tokens."""
+    chat: ChatDefaults | None = None
+    """None: it has no chat template."""
 
 
 class Tokenize(msgspec.Struct, frozen=True, tag=True):
@@ -81,11 +84,17 @@ class Render(msgspec.Struct, frozen=True, tag=True):
     request: ChatRequest
 
 
+class Explain(msgspec.Struct, frozen=True, tag=True):
+    """Every stage between a chat request and its token ids, as JSON."""
+
+    request: ChatRequest
+
+
 class Stats(msgspec.Struct, frozen=True, tag=True):
     """What was computed, and what there is now."""
 
 
-Question = Tokenize | Detokenize | Render | Stats
+Question = Tokenize | Detokenize | Render | Explain | Stats
 Answer = list[int] | str | EngineStats
 
 

@@ -11,12 +11,13 @@ from qanat.engine.async_llm import AsyncLLM
 from qanat.engine.generation import Generation
 from qanat.engine.request_options import RequestOptions
 from qanat.errors import RequestError
-from qanat.server.answering import echoed_prompts, prepare_generations, rendered_prompt
+from qanat.server.answering import chat_defaults, echoed_prompts, prepare_generations, rendered_prompt
 from qanat.server.completion_request import CompletionRequest
 from qanat.server.engine_client import (
     Answer,
     Detokenize,
     EngineOptions,
+    Explain,
     ModelInfo,
     Question,
     Render,
@@ -24,6 +25,7 @@ from qanat.server.engine_client import (
     Running,
     Tokenize,
 )
+from qanat.server.explaining import explained_prompt
 from qanat.server.responses import EchoedPrompt
 
 __all__ = ["LocalEngine"]
@@ -40,7 +42,7 @@ class LocalEngine:
 
     def __init__(self, options: EngineOptions) -> None:
         self.llm = AsyncLLM(**asdict(options))
-        self.info = ModelInfo(self.llm.max_model_len)
+        self.info = ModelInfo(self.llm.max_model_len, chat_defaults(self.llm))
 
     @asynccontextmanager
     async def run(self, request: Request, options: RequestOptions) -> AsyncIterator[Running]:
@@ -72,4 +74,6 @@ class LocalEngine:
             return self.llm.tokenizer.decode(question.ids)
         if isinstance(question, Render):
             return rendered_prompt(self.llm, question.request)
+        if isinstance(question, Explain):
+            return explained_prompt(self.llm, question.request)
         return self.llm.stats()

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from qanat.server.chat_request import ChatRequest
-from qanat.server.engine_client import EngineClient, Question, Render
+from qanat.server.engine_client import EngineClient, Explain, Question, Render
 from qanat.server.errors import error_response, log_bug
 from qanat.server.wire import (
     Answered,
     Ask,
     Chunk,
     Ended,
+    ExplainJson,
     FromEngine,
     Queued,
     Refused,
@@ -42,8 +43,8 @@ async def answer(engine: EngineClient, message: Run | Ask) -> AsyncGenerator[Fro
 
 
 def _question(message: Ask) -> Question:
-    if not isinstance(message.question, RenderJson):
+    if not isinstance(message.question, RenderJson | ExplainJson):
         return message.question
     request = unpack_request(message.question.request)
     assert isinstance(request, ChatRequest)
-    return Render(request)
+    return Render(request) if isinstance(message.question, RenderJson) else Explain(request)

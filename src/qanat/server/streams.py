@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from qanat.engine.reply import ReplyChunk, TokenLogprob, Usage
+from qanat.engine.reply import PromptProgress, ReplyChunk, TokenLogprob, Usage
 from qanat.server.logprobs import TextLogprobs, chat_logprobs
 from qanat.server.responses import EchoedPrompt, Head, usage_object
 from qanat.text.dialects import ReplyDelta
@@ -29,8 +29,15 @@ class _Frame:
         self._usages: dict[int, list[Usage]] = {}
 
     def object(self, choice: Object) -> Object:
-        whole = {**self._frame, "choices": [choice]}
+        return self._with_usage({**self._frame, "choices": [choice]})
+
+    def _with_usage(self, whole: Object) -> Object:
         return {**whole, "usage": None} if self._include_usage else whole
+
+    def progress(self, progress: PromptProgress) -> Object:
+        """Without a choice, as the usage has none, so that clients skip what they do not know."""
+        told = {"total": progress.total, "cache": progress.cached, "processed": progress.read}
+        return self._with_usage({**self._frame, "prompt_progress": told})
 
     def note(self, chunk: ReplyChunk) -> None:
         if chunk.reply is not None:
@@ -58,6 +65,8 @@ class ChatStream:
 
     def feed(self, chunk: ReplyChunk) -> list[Object]:
         """The objects that a chunk gives, often none."""
+        if chunk.progress is not None:
+            return [self._frame.progress(chunk.progress)]
         index = chunk.choice_index
         objects = []
         if index not in self._waiting:

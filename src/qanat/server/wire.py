@@ -18,7 +18,17 @@ from qanat.engine.request_options import RequestOptions
 from qanat.engine.stats import EngineStats
 from qanat.server.chat_request import ChatRequest
 from qanat.server.completion_request import CompletionRequest
-from qanat.server.engine_client import Detokenize, EngineOptions, ModelInfo, Request, Stats, Tokenize
+from qanat.server.engine_client import (
+    Detokenize,
+    EngineOptions,
+    Explain,
+    ModelInfo,
+    Question,
+    Render,
+    Request,
+    Stats,
+    Tokenize,
+)
 from qanat.server.responses import EchoedPrompt
 
 __all__ = [
@@ -27,6 +37,7 @@ __all__ = [
     "Cancel",
     "Chunk",
     "Ended",
+    "ExplainJson",
     "Failed",
     "FromEngine",
     "Queued",
@@ -40,6 +51,7 @@ __all__ = [
     "decode_to_engine",
     "encode",
     "pack",
+    "pack_question",
     "pack_request",
     "read_frame",
     "unpack_request",
@@ -76,11 +88,17 @@ class RenderJson(msgspec.Struct, frozen=True, tag=True):
     request: bytes
 
 
+class ExplainJson(msgspec.Struct, frozen=True, tag=True):
+    """`Explain` with its request packed."""
+
+    request: bytes
+
+
 class Ask(_Message):
     """Answer a question."""
 
     id: int
-    question: Tokenize | Detokenize | RenderJson | Stats
+    question: Tokenize | Detokenize | RenderJson | ExplainJson | Stats
 
 
 class Ready(_Message):
@@ -183,3 +201,12 @@ def unpack_request(data: bytes) -> Request:
     """What `pack_request` packed."""
     kind, fields = json.loads(data)
     return msgspec.convert(fields, _KINDS[kind], str_keys=True)
+
+
+def pack_question(question: Question) -> Tokenize | Detokenize | RenderJson | ExplainJson | Stats:
+    """A question, its request packed if it has one."""
+    if isinstance(question, Render):
+        return RenderJson(pack_request(question.request))
+    if isinstance(question, Explain):
+        return ExplainJson(pack_request(question.request))
+    return question

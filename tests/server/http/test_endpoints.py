@@ -79,6 +79,10 @@ def test_models_are_listed_and_others_refused(server: Program) -> None:
     assert (status, [model["id"] for model in listed["data"]]) == (200, ["tiny/pocket"])
     assert server.ask("GET", "/v1/models/tiny/pocket")[:2] == (200, listed["data"][0])
     assert listed["data"][0]["max_model_len"] == 4096
+    defaults = listed["data"][0]["chat_defaults"]
+    assert (defaults["thinks"], defaults["can_switch"]) == (False, True)
+    assert defaults["sampling"]["temperature"] == defaults["thinking_sampling"]["temperature"] == 0
+    assert "max_tokens" in defaults["sampling"]
     status, body, _ = server.ask("GET", "/v1/models/pocket")
     assert (status, body["error"]["code"]) == (404, "model_not_found")
     assert server.refused(404, CHAT, messages=ask(), model="gpt")["code"] == "model_not_found"
@@ -96,6 +100,41 @@ def test_texts_become_tokens_and_prompts(server: Program, pocket: LLM) -> None:
     assert server.refused(400, "/tokenize", content="x", add_special=True)["param"] == "add_special"
     assert server.refused(400, "/detokenize", tokens=[10**6])["message"].startswith("there is no token")
     assert server.refused(400, "/apply-template", messages=[])["param"] == "messages"
+
+
+def test_a_prompt_is_explained_stage_by_stage(server: Program, pocket: LLM) -> None:
+    told = server.post("/explain", messages=ask("Hé, what's up?"), tools=[TOOL])
+    prompt = pocket.template.render(ask("Hé, what's up?"), tools=[TOOL], add_generation_prompt=True)
+    stages = pocket.tokenizer.explain(prompt)
+    assert (told["prompt"], told["tokens"]) == (prompt, pocket.tokenizer.encode(prompt))
+    assert "".join(stretch["text"] for stretch in told["stretches"]) == prompt
+    assert [s["added_token"] for s in told["stretches"] if s["added_token"] is not None] == [
+        s.added_token.id for s in stages.stretches if s.added_token is not None
+    ]
+    pieces = [piece for stretch in told["stretches"] for piece in stretch["pieces"]]
+    [expected] = [p for s in stages.stretches for p in s.pieces if p.text == " what"]
+    [got] = [piece for piece in pieces if piece["text"] == " what"]
+    assert got["ids"] == list(expected.ids)
+    assert [merge["rank"] for merge in got["merges"]] == [merge.rank for merge in expected.merges]
+    long = server.refused(400, "/explain", messages=ask("word " * 9000))
+    assert long["code"] == "context_length_exceeded"
+
+
+def test_a_stream_tells_how_far_the_prompt_is_read_if_it_is_asked_to(server: Program) -> None:
+    fields = {"messages": ask("word " * 1200), "max_tokens": 3, "stream_options": {"include_usage": True}}
+    objects = server.stream(CHAT, return_progress=True, **fields)
+    told = [item["prompt_progress"] for item in objects if "prompt_progress" in item]
+    assert len(told) > 2
+    read = [item["processed"] for item in told]
+    assert read == sorted(set(read))
+    assert {item["total"] for item in told} == {objects[-1]["usage"]["prompt_tokens"]}
+    first_choice = next(place for place, item in enumerate(objects) if item["choices"])
+    assert all("prompt_progress" in item for item in objects[:first_choice])
+    longer = {**fields, "messages": ask("word " * 2400)}
+    first = next(i for i in server.stream(CHAT, return_progress=True, **longer) if "prompt_progress" in i)
+    assert 1000 < first["prompt_progress"]["cache"] < first["prompt_progress"]["processed"]
+    assert not any("prompt_progress" in item for item in server.stream(CHAT, **fields))
+    assert server.refused(400, CHAT, return_progress=True, messages=ask())["param"] == "return_progress"
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -135,7 +174,10 @@ def test_bodies_that_are_no_json_paths_and_methods_get_an_error_object(server: P
     for method, path, expected in (
         ("GET", CHAT, 405),
         ("POST", "/health", 405),
-        ("GET", "/", 404),
+        ("POST", "/", 405),
+        ("GET", "/page/", 404),
+        ("GET", "/page/../health", 404),
+        ("GET", "/page/index.html", 404),
         ("POST", "/v1/chat/completions/", 404),
     ):
         status, answer, _ = server.ask(method, path)

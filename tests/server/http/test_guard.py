@@ -1,4 +1,4 @@
-"""Who is let in: names and origins against pages of other sites, keys over every route but /health."""
+"""Who is let in: names and origins against pages of other sites, keys over all but /health and the page."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from qanat.errors import RequestError
 from qanat.server.engine_client import EngineOptions
 from qanat.server.http.address import listen
 from qanat.server.http.api_keys import ApiKeys
+from qanat.server.http.page_files import page_paths
 from qanat.server.local_engine import LocalEngine
 from tests.server.bodies import ask
 from tests.server.http.fakes import FakeEngine
@@ -32,6 +33,12 @@ PATHS = [
     ("POST", "/tokenize"),
     ("POST", "/detokenize"),
     ("POST", "/apply-template"),
+    ("POST", "/explain"),
+    ("GET", "/page"),
+    ("GET", "/page/"),
+    ("GET", "/page/no-such-file.js"),
+    ("GET", "/page/../v1/models"),
+    ("GET", "/page/%2e%2e/v1/models"),
     ("OPTIONS", CHAT),
 ]
 
@@ -95,7 +102,9 @@ def test_a_browser_may_ask_beforehand(open_server: Client) -> None:
 
 
 @pytest.mark.parametrize(("method", "path"), PATHS)
-def test_every_path_but_health_asks_for_a_key(keyed_server: Client, method: str, path: str) -> None:
+def test_every_path_but_health_and_the_page_asks_for_a_key(
+    keyed_server: Client, method: str, path: str
+) -> None:
     for headers in (
         {},
         {"Authorization": "Bearer wrong"},
@@ -106,6 +115,11 @@ def test_every_path_but_health_asks_for_a_key(keyed_server: Client, method: str,
         assert (status, body["error"]["code"]) == (401, "invalid_api_key"), headers
         assert told["www-authenticate"] == "Bearer"
     assert keyed_server.ask(method, path, b"{}", {"X-Api-Key": "first"})[0] != 401
+
+
+def test_the_pages_own_files_need_no_key(keyed_server: Client) -> None:
+    for path in page_paths():
+        assert keyed_server.ask("HEAD", path)[0] == 200, path
 
 
 @pytest.mark.parametrize(

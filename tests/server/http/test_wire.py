@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from qanat.engine import Reply, ReplyChunk, RequestOptions, TokenLogprob, Usage
+from qanat.engine import PromptProgress, Reply, ReplyChunk, RequestOptions, TokenLogprob, Usage
 from qanat.engine.reply import Alternative
 from qanat.engine.stats import StepLog
-from qanat.server.chat_request import read_chat_request
+from qanat.server.chat_request import ChatDefaults, read_chat_request
 from qanat.server.completion_request import read_completion_request
 from qanat.server.engine_client import ModelInfo, Stats
 from qanat.server.engine_process import Host
@@ -55,6 +55,8 @@ CHUNK = ReplyChunk("t", "r", (ReplyDelta("tool_call_start", "", 0, "f", "id"),),
     "message",
     [
         Ready(ModelInfo(100)),
+        Ready(ModelInfo(100, ChatDefaults(True, False, {"top_k": 20}, {"max_tokens": None}))),
+        Chunk(1, ReplyChunk(progress=PromptProgress(9, 2, 4))),
         Queued(1, [EchoedPrompt("x", b"\xff")]),
         Queued(1, None),
         Chunk(2**40, CHUNK),
@@ -63,7 +65,7 @@ CHUNK = ReplyChunk("t", "r", (ReplyDelta("tool_call_start", "", 0, "f", "id"),),
         Answered(1, "text"),
         Answered(1, STATS),
     ],
-    ids=range(8),
+    ids=range(10),
 )
 def test_an_engines_message_arrives_as_it_was_sent(message: Any) -> None:
     assert decode_from_engine(encode(message)[4:]) == message

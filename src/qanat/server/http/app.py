@@ -14,6 +14,7 @@ from qanat.server.http.api_keys import ApiKeys
 from qanat.server.http.body import ClientGoneError, refuse_body
 from qanat.server.http.generation import Generation
 from qanat.server.http.guard import Guard
+from qanat.server.http.page_files import page_paths, serve_page
 from qanat.server.http.questions import Questions, answering
 from qanat.server.http.replies import error_reply, refusal
 from qanat.server.http.service import Service
@@ -33,6 +34,7 @@ def create_app(service: Service, keys: ApiKeys | None) -> ASGIApp:
         keys=keys,
         host=settings.host,
         origins=settings.origins,
+        open_paths=frozenset({"/health", *page_paths()}),
     )
     form = _FORMS[settings.log]
     return AccessLog(
@@ -57,6 +59,7 @@ def create_routes(service: Service) -> list[Route]:
         "/tokenize": asked.tokenize,
         "/detokenize": asked.detokenize,
         "/apply-template": asked.apply_template,
+        "/explain": asked.explain,
     }
     generations = {
         "/v1/chat/completions": Generation(service, read_chat_request),
@@ -66,6 +69,7 @@ def create_routes(service: Service) -> list[Route]:
         *(Route(path, answering(endpoint), methods=["GET"]) for path, endpoint in gets.items()),
         *(Route(path, answering(endpoint), methods=["POST"]) for path, endpoint in posts.items()),
         *(Route(path, endpoint, methods=["POST"]) for path, endpoint in generations.items()),
+        *(Route(path, serve_page, methods=["GET"]) for path in ("/", "/page/{name:path}")),
     ]
 
 

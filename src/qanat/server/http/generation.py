@@ -57,7 +57,11 @@ class Generation:
                 )
                 entry.stream = request.stream
                 check_model(request.model, list(settings.names))
-                options = RequestOptions(timeout=settings.request_timeout, cache_salt=scope[SALT])
+                options = RequestOptions(
+                    timeout=settings.request_timeout,
+                    cache_salt=scope[SALT],
+                    progress=isinstance(request, ChatRequest) and request.return_progress,
+                )
                 whole = await _while_connected(receive, self._answer(request, options, stream, entry))
             if whole is not None:
                 entry.count(whole["usage"])

@@ -17,10 +17,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from qanat.server.http.api_keys import ApiKeys
 from qanat.server.http.replies import refusal, response_headers
 
-__all__ = ["OPEN_PATH", "SALT", "Guard"]
+__all__ = ["SALT", "Guard"]
 
-OPEN_PATH = "/health"
-"""The only path that needs no key."""
 SALT = "qanat.salt"
 """Where in the scope the salt for the prefix cache lies."""
 
@@ -33,10 +31,20 @@ class Guard:
         keys: who may; None: everybody.
         host: the address that was bound, as it was named.
         origins: sites whose pages may ask.
+        open_paths: what needs no key.
     """
 
-    def __init__(self, app: ASGIApp, *, keys: ApiKeys | None, host: str, origins: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        keys: ApiKeys | None,
+        host: str,
+        origins: tuple[str, ...],
+        open_paths: frozenset[str],
+    ) -> None:
         self._app = app
+        self._open_paths = open_paths
         self._keys = keys
         self._hosts = {"localhost", host.lower(), *(urlsplit(origin).hostname for origin in origins)}
         self._origins = frozenset(origins)
@@ -71,7 +79,7 @@ class Guard:
                 await _preflight()(scope, receive, send)
                 return
         scope[SALT] = ""
-        if self._keys is not None and scope["path"] != OPEN_PATH:
+        if self._keys is not None and scope["path"] not in self._open_paths:
             salt = self._keys.salt(_shown_keys(headers))
             if salt is None:
                 await refusal(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 from starlette.requests import Request as HttpRequest
@@ -13,7 +14,7 @@ from qanat.engine.stats import EngineStats
 from qanat.errors import QanatError
 from qanat.server.answering import check_model
 from qanat.server.chat_request import read_chat_request
-from qanat.server.engine_client import Answer, Detokenize, Question, Render, Stats, Tokenize
+from qanat.server.engine_client import Answer, Detokenize, Explain, Question, Render, Stats, Tokenize
 from qanat.server.fields import Fields, boolean, integer, listed, text
 from qanat.server.http.access_log import ENTRY
 from qanat.server.http.body import read_json
@@ -64,6 +65,7 @@ class Questions:
             "owned_by": "qanat",
             "root": self._service.settings.names[0],  # several names, one model
             "max_model_len": None if info is None else info.context,
+            "chat_defaults": None if info is None or info.chat is None else asdict(info.chat),
         }
 
     async def tokenize(self, request: HttpRequest) -> Response:
@@ -85,6 +87,14 @@ class Questions:
     async def openapi(self, request: HttpRequest) -> Response:
         """What can be asked here."""
         return json_reply(openapi_document(self._service.settings))
+
+    async def explain(self, request: HttpRequest) -> Response:
+        """Every stage from a body of /v1/chat/completions to the ids that the model would read."""
+        chat = await self._read(request, read_chat_request)
+        check_model(chat.model, list(self._service.settings.names))
+        answer = await self._ask(Explain(chat))
+        assert isinstance(answer, str)
+        return Response(answer, headers=response_headers("application/json"))
 
     async def metrics(self, request: HttpRequest) -> Response:
         """Figures for Prometheus. An engine that cannot be asked has none."""

@@ -15,7 +15,7 @@ from qanat.engine.request_options import RequestOptions
 from qanat.engine.stats import EngineStats, add_up
 from qanat.errors import DeadlineError
 from qanat.server.affinity import conversation_key
-from qanat.server.engine_client import Answer, ModelInfo, Question, Render, Request, Running, Stats
+from qanat.server.engine_client import Answer, ModelInfo, Question, Request, Running, Stats
 from qanat.server.errors import RelayedError, UnavailableError, log_bug
 from qanat.server.wire import (
     Answered,
@@ -25,10 +25,10 @@ from qanat.server.wire import (
     FromEngine,
     Queued,
     Refused,
-    RenderJson,
     Run,
     decode_from_engine,
     pack,
+    pack_question,
     pack_request,
 )
 
@@ -97,8 +97,7 @@ class RayEngine:
         self._require_ready()
         if isinstance(question, Stats):
             return await self._stats()
-        packed = RenderJson(pack_request(question.request)) if isinstance(question, Render) else question
-        said = self._say("", Ask(0, packed))
+        said = self._say("", Ask(0, pack_question(question)))
         try:
             answered = await _next(said)
         finally:

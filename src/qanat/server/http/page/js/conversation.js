@@ -1,0 +1,150 @@
+/**
+ * A conversation and what can be done with it: ask, edit, answer again, give a tool's result, stop. It keeps
+ * itself in the store and tells whoever shows it that something has changed.
+ */
+import { Run, requestBody } from "./run.js";
+import * as store from "./store.js";
+import { answerCall } from "./tools.js";
+import { Tree } from "./tree.js";
+
+/** Milliseconds between two writes of a message that grows: a tab that is closed loses no more. */
+const WRITE_EVERY = 1000;
+const TITLE = 60;
+/** Rounds of tool calls that the page answers without asking. */
+const MOST_ROUNDS = 10;
+
+export class Conversation extends EventTarget {
+  /**
+   * @param {any} data as the store has it
+   * @param {any[]} messages
+   */
+  constructor(data, messages = []) {
+    super();
+    this.data = data;
+    this.tree = new Tree(messages, data.leaf);
+    /** @type {Run|null} */
+    this.run = null;
+    this._rounds = 0;
+    this._written = 0;
+  }
+
+  static fresh(settings) {
+    const now = Date.now();
+    return new Conversation({ id: crypto.randomUUID(), title: "", created: now, updated: now, leaf: null, settings: { ...settings } });
+  }
+
+  static async load(data) {
+    return new Conversation(data, await store.loadMessages(data.id));
+  }
+
+  get isEmpty() {
+    return this.tree.messages.size === 0;
+  }
+
+  /** Ask something, or ask it in another way beside `instead`. */
+  async ask(text, options, instead = null) {
+    const parent = instead === null ? this.tree.leaf : this.tree.get(instead).parent;
+    const message = this._add({ role: "user", parent, content: text });
+    this.data.title ||= text.trim().split("\n")[0].slice(0, TITLE);
+    await this._write([message]);
+    this._rounds = 0;
+    await this._answer(message.id, options);
+  }
+
+  /** Another answer beside this one. */
+  async again(id, options) {
+    this._rounds = 0;
+    await this._answer(this.tree.get(id).parent, options);
+  }
+
+  /** Calls of the shown path's last answer that nobody has answered. */
+  get openCalls() {
+    const path = this.tree.path();
+    const at = path.findLastIndex((message) => message.role === "assistant");
+    if (at < 0 || this.run || path.slice(at + 1).some((message) => message.role !== "tool")) return [];
+    const answered = new Set(path.slice(at + 1).map((message) => message.call));
+    return (path[at].calls ?? []).filter((call) => !answered.has(call.id));
+  }
+
+  /** The result of a call. Once all have theirs, the model goes on. */
+  async giveResult(call, text, options) {
+    const message = this._add({ role: "tool", parent: this.tree.leaf, content: text, call: call.id, name: call.name });
+    await this._write([message]);
+    this._changed(message);
+    if (!this.openCalls.length) await this._answer(this.tree.leaf, options);
+  }
+
+  /** Show the branch of another message beside this one. */
+  async select(id) {
+    this.tree.select(id);
+    await this._write();
+    this._changed(null);
+  }
+
+  async rename(title) {
+    this.data.title = title.trim() || this.data.title;
+    await this._write();
+    this._changed(null);
+  }
+
+  stop() {
+    this.run?.stop();
+  }
+
+  /** Write the settings, if there is anything to keep them for. */
+  async keepSettings() {
+    if (!this.isEmpty) await this._write();
+  }
+
+  _add(fields) {
+    const message = { id: crypto.randomUUID(), conversation: this.data.id, order: this.tree.messages.size, created: Date.now(), ...fields };
+    return this.tree.add(message);
+  }
+
+  async _answer(parent, options) {
+    const path = parent === null ? [] : this.tree.path(parent);
+    const body = requestBody(path, this.data.settings, options);
+    const message = this._add({ role: "assistant", parent, content: "" });
+    const run = (this.run = new Run(message, () => this._grown(message)));
+    this._changed(message);
+    try {
+      await run.read(body);
+    } catch (error) {
+      message.error = error.message;
+      this.dispatchEvent(new CustomEvent("refused", { detail: error }));
+    } finally {
+      this.run = null;
+    }
+    await this._write([message]);
+    if (run.trace.length) await store.saveTrace({ id: message.id, conversation: this.data.id, tokens: run.trace });
+    this.dispatchEvent(new CustomEvent("ended", { detail: message }));
+    await this._useTools(message, options);
+  }
+
+  async _useTools(message, options) {
+    if (message.finish !== "tool_calls" || this._rounds++ >= MOST_ROUNDS) return;
+    for (const call of this.openCalls) {
+      const answer = answerCall(call, this.data.settings);
+      if (answer !== null) await this.giveResult(call, answer, options);
+    }
+  }
+
+  _grown(message) {
+    this.dispatchEvent(new CustomEvent("grown", { detail: message }));
+    if (performance.now() - this._written > WRITE_EVERY) this._write([message]);
+  }
+
+  _changed(message) {
+    this.dispatchEvent(new CustomEvent("changed", { detail: message }));
+  }
+
+  async _write(messages = []) {
+    this._written = performance.now();
+    Object.assign(this.data, { updated: Date.now(), leaf: this.tree.leaf });
+    try {
+      await store.save(this.data, messages);
+    } catch (error) {
+      this.dispatchEvent(new CustomEvent("unsaved", { detail: error }));
+    }
+  }
+}

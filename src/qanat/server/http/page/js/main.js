@@ -1,0 +1,261 @@
+/**
+ * Where everything meets: one conversation is shown, as chat or from inside; the rest of the page acts on it.
+ */
+import { ApiError, listModels, useKey } from "./api.js";
+import { Conversation } from "./conversation.js";
+import { askKey, confirmed, openHelp, openSettings } from "./dialogs.js";
+import { $, count, fillIcons } from "./dom.js";
+import { showInside } from "./inside.js";
+import { KEYS, listenToKeys } from "./keys.js";
+import { keepOffline } from "./offline.js";
+import { keepSettings, lastSettings, records, setRecords } from "./preferences.js";
+import { Sidebar } from "./sidebar.js";
+import * as store from "./store.js";
+import { themeSwitch } from "./theme.js";
+import { Thread, welcome } from "./thread.js";
+
+/** Milliseconds between two looks at a server that did not answer, and between two ticks of a clock. */
+const ASK_AGAIN = 5000;
+const TICK = 250;
+
+let models = [];
+/** @type {Conversation} */
+let shown;
+/** Conversations in which a reply is made, shown or not. */
+const running = new Map();
+let inside = false;
+
+const thread = new Thread($("scroller"), $("thread"), $("to-end"), {
+  select: (id) => shown.run || shown.select(id),
+  again: (id) => shown.run || act(() => shown.again(id, options())),
+  edit: (view) => shown.run || view.startEdit((text) => act(() => shown.ask(text, options(), view.message.id))),
+  giveResult: (call, text) => act(() => shown.giveResult(call, text, options())),
+});
+const sidebar = new Sidebar({ open, remove, fail });
+const options = () => ({ record: records() });
+
+// -- what is shown ---------------------------------------------------------------------------------------
+
+function show(conversation) {
+  shown = conversation;
+  thread.open(conversation);
+  showEmpty();
+  showState();
+  sidebar.show(conversation.data.id);
+  closeSidebar();
+  if (inside) showInside($("inside"), shown);
+  else if (!matchMedia("(pointer: coarse)").matches) $("draft").focus();
+}
+
+function showEmpty() {
+  $("thread").querySelector(".welcome")?.remove();
+  if (shown.isEmpty) $("thread").append(welcome(models[0], send));
+}
+
+/** All that depends on the shown conversation but the messages themselves. */
+function showState() {
+  const { data, run } = shown;
+  $("title").textContent = data.title || "New conversation";
+  document.title = data.title ? `${data.title} - qanat` : "qanat";
+  $("send").hidden = run !== null;
+  $("stop").hidden = run === null;
+  const model = models.find(({ id }) => id === data.settings.model) ?? models[0];
+  $("model").textContent = model?.id ?? "no server";
+  const defaults = model?.chat_defaults;
+  $("thinking").hidden = !defaults?.can_switch;
+  $("thinking").setAttribute("aria-pressed", String(data.settings.thinking ?? defaults?.thinks ?? false));
+  const used = shown.tree.path().findLast((message) => message.usage)?.usage;
+  $("gauge").hidden = !used || !model?.max_model_len;
+  if ($("gauge").hidden) return;
+  const tokens = used.prompt + used.completion;
+  $("gauge-bar").value = tokens / model.max_model_len;
+  $("gauge-text").textContent = `${count(tokens)} of ${count(model.max_model_len)} tokens`;
+}
+
+function fail(message) {
+  $("notice").textContent = message;
+  $("notice").hidden = false;
+}
+
+function announce(text) {
+  $("announce").textContent = text;
+}
+
+function setInside(on) {
+  inside = on;
+  $("chat").hidden = on;
+  $("inside").hidden = !on;
+  $("show-chat").setAttribute("aria-pressed", String(!on));
+  $("show-inside").setAttribute("aria-pressed", String(on));
+  if (on) showInside($("inside"), shown);
+  else thread.goToEnd();
+}
+
+const openSidebar = () => {
+  document.body.classList.add("with-sidebar");
+  $("shade").hidden = false;
+};
+const closeSidebar = () => {
+  document.body.classList.remove("with-sidebar");
+  $("shade").hidden = true;
+};
+
+// -- what is done ----------------------------------------------------------------------------------------
+
+function begin() {
+  show(listened(Conversation.fresh(lastSettings())));
+}
+
+async function open(data) {
+  const there = running.get(data.id) ?? (shown?.data.id === data.id ? shown : null);
+  try {
+    show(there ?? listened(await Conversation.load(data)));
+  } catch (error) {
+    fail(`This conversation cannot be read: ${error.message}`);
+  }
+}
+
+async function remove(data) {
+  if (!(await confirmed(`Delete "${data.title}"? It cannot be brought back.`, "Delete"))) return;
+  running.get(data.id)?.stop();
+  await store.remove(data.id);
+  if (shown.data.id === data.id) begin();
+  else sidebar.show();
+}
+
+function send(text) {
+  if (!text.trim() || shown.run) return;
+  act(() => shown.ask(text, options()));
+}
+
+/** Do something that makes a reply; settings that cannot be sent are told. */
+async function act(work) {
+  $("notice").hidden = true;
+  thread.goToEnd();
+  const conversation = shown;
+  running.set(conversation.data.id, conversation);
+  try {
+    await work();
+  } catch (error) {
+    fail(error.message);
+  } finally {
+    running.delete(conversation.data.id);
+    if (conversation === shown) showState();
+  }
+}
+
+/** A conversation whose events reach the page while it is shown. */
+function listened(conversation) {
+  const when = (name, f) => conversation.addEventListener(name, (event) => conversation === shown && f(event.detail));
+  when("changed", () => {
+    showEmpty();
+    thread.show(conversation);
+    showState();
+    sidebar.show();
+    if (conversation.run) announce("Answering");
+    if (inside) showInside($("inside"), conversation);
+  });
+  when("grown", () => thread.grow(conversation));
+  when("ended", (message) => {
+    thread.finish(conversation, message);
+    showState();
+    sidebar.show();
+    announce(message.error ? "The reply failed" : "The reply is complete");
+    if (inside) showInside($("inside"), conversation);
+  });
+  when("refused", async ({ message }) => {
+    useKey("");
+    if (await askKey(message)) lookForServer();
+  });
+  when("unsaved", (error) => fail(`This browser did not keep the conversation: ${error?.message ?? "no room"}`));
+  return conversation;
+}
+
+// -- the server ------------------------------------------------------------------------------------------
+
+async function lookForServer() {
+  try {
+    models = await listModels();
+    if (!$("notice").hidden && $("notice").dataset.about === "server") $("notice").hidden = true;
+    delete $("notice").dataset.about;
+    if (models.some(({ max_model_len }) => max_model_len === null)) throw new ApiError("The model is still being loaded.");
+  } catch (error) {
+    if (error.status === 401) {
+      if (await askKey("")) return lookForServer();
+    }
+    fail(error.message);
+    $("notice").dataset.about = "server";
+    setTimeout(lookForServer, ASK_AGAIN);
+  }
+  if (shown) {
+    showEmpty();
+    showState();
+  }
+}
+
+// -- the page --------------------------------------------------------------------------------------------
+
+fillIcons();
+themeSwitch($("theme"));
+begin();
+lookForServer();
+keepOffline();
+
+$("composer").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const text = $("draft").value;
+  if (!text.trim() || shown.run) return;
+  $("draft").value = "";
+  send(text);
+});
+$("stop").addEventListener("click", () => shown.stop());
+$("new-chat").addEventListener("click", begin);
+$("show-chat").addEventListener("click", () => setInside(false));
+$("show-inside").addEventListener("click", () => setInside(true));
+$("open-sidebar").addEventListener("click", openSidebar);
+$("close-sidebar").addEventListener("click", closeSidebar);
+$("shade").addEventListener("click", closeSidebar);
+$("open-help").addEventListener("click", () => openHelp(KEYS));
+$("open-settings").addEventListener("click", settingsDialog);
+$("thinking").addEventListener("click", () => changeSettings(() => {
+  shown.data.settings.thinking = $("thinking").getAttribute("aria-pressed") !== "true";
+}));
+setInterval(() => shown.run && thread.tick(shown), TICK);
+
+function settingsDialog() {
+  openSettings({
+    settings: shown.data.settings,
+    models,
+    preferences: { record: records() },
+    onChange: () => changeSettings(() => {}),
+    onPreference: (name, value) => setRecords(value),
+  });
+}
+
+function changeSettings(change) {
+  change();
+  keepSettings(shown.data.settings);
+  shown.keepSettings();
+  showState();
+}
+
+listenToKeys({
+  stop: () => shown.run && shown.stop(),
+  search: () => {
+    openSidebar();
+    $("search").focus();
+    $("search").select();
+  },
+  begin,
+  inside: () => setInside(!inside),
+  settings: settingsDialog,
+  help: () => openHelp(KEYS),
+  again: () => {
+    const last = shown.tree.path().findLast((message) => message.role === "assistant");
+    if (last && !shown.run) act(() => shown.again(last.id, options()));
+  },
+  editLast: () => {
+    const last = shown.tree.path().findLast((message) => message.role === "user");
+    if (last && !shown.run) thread.view(last.id).startEdit((text) => act(() => shown.ask(text, options(), last.id)));
+  },
+});

@@ -1,0 +1,91 @@
+/**
+ * The list of conversations, by the day of their last change; what a search finds; and files in and out.
+ */
+import { $, h, iconButton } from "./dom.js";
+import { readFile, writeFile } from "./portable.js";
+import * as store from "./store.js";
+
+const DAY = 24 * 3600 * 1000;
+
+export class Sidebar {
+  /** @param {any} actions open, remove, fail */
+  constructor(actions) {
+    this._actions = actions;
+    this._list = $("conversations");
+    this._search = $("search");
+    this._search.addEventListener("input", () => this.show());
+    this._turn = 0;
+    this.current = null;
+    $("import").addEventListener("click", () => $("import-file").click());
+    $("import-file").addEventListener("change", (event) => this._import(event.target));
+    $("export-all").addEventListener("click", async () => this.export(await store.listConversations()));
+  }
+
+  /** Read the list anew. */
+  async show(current = this.current) {
+    this.current = current;
+    const turn = ++this._turn;
+    const words = this._search.value.trim();
+    let all = [];
+    try {
+      all = await store.listConversations();
+      if (words) {
+        const found = await store.search(words);
+        all = all.filter(({ id }) => found.has(id));
+      }
+    } catch (error) {
+      this._actions.fail(`This browser keeps no conversations: ${error.message}`);
+    }
+    if (turn !== this._turn) return;
+    const groups = [];
+    let last = "";
+    for (const data of all) {
+      const when = period(data.updated);
+      if (when !== last) groups.push(h("h3", { text: when }), h("ul"));
+      last = when;
+      groups.at(-1).append(this._item(data));
+    }
+    if (!all.length) groups.push(h("p", { class: "note", text: words ? "Nothing found." : "No conversations yet." }));
+    this._list.replaceChildren(...groups);
+  }
+
+  /** Let the user save conversations as a file. */
+  async export(conversations) {
+    const items = [];
+    for (const conversation of conversations) items.push({ conversation, messages: await store.loadMessages(conversation.id) });
+    const address = URL.createObjectURL(new Blob([writeFile(items)], { type: "application/json" }));
+    const day = new Date().toISOString().slice(0, 10);
+    h("a", { href: address, download: `qanat-${day}.json` }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 10_000);
+  }
+
+  _item(data) {
+    const here = data.id === this.current;
+    return h("li", { class: here ? "here" : "" },
+      h("button", { type: "button", class: "open", "aria-current": here ? "page" : null, title: data.title, text: data.title || "Untitled", on: { click: () => this._actions.open(data) } }),
+      iconButton("export", `Export ${data.title}`, () => this.export([data])),
+      iconButton("trash", `Delete ${data.title}`, () => this._actions.remove(data)));
+  }
+
+  async _import(input) {
+    const [file] = input.files;
+    input.value = "";
+    if (!file) return;
+    try {
+      const items = readFile(await file.text());
+      for (const { conversation, messages } of items) await store.save(conversation, messages);
+      await this.show();
+      if (items.length === 1) this._actions.open(items[0].conversation);
+    } catch (error) {
+      this._actions.fail(`Nothing was imported. ${error.message}`);
+    }
+  }
+}
+
+function period(time) {
+  const today = new Date().setHours(0, 0, 0, 0);
+  if (time >= today) return "Today";
+  if (time >= today - DAY) return "Yesterday";
+  if (time >= today - 6 * DAY) return "This week";
+  return new Date(time).toLocaleDateString("en", { month: "long", year: "numeric" });
+}
