@@ -62,7 +62,7 @@ PACKAGES = [
         "11.12.0",
         "BSD-3-Clause",
         "colours in code, for 36 common languages",
-        {"highlight.min.js": "highlight.min.js", "LICENSE": "LICENSE.highlightjs"},
+        {"es/highlight.min.js": "highlight.min.js", "LICENSE": "LICENSE.highlightjs"},
     ),
 ]
 

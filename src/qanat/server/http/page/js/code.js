@@ -21,7 +21,9 @@ let loading = null;
 export function codeBlock(source, info, growing) {
   const language = info.trim().split(/\s+/)[0].slice(0, 40);
   const code = h("code", { class: "hljs", text: source });
-  if (source.length <= (growing ? MOST_GROWING : MOST) && language) colour(code, source, language);
+  if (source.length <= (growing ? MOST_GROWING : MOST) && language) {
+    colour(code, source, language).catch(() => {}); // without a server it stays as it is
+  }
   return h("div", { class: "code" },
     h("div", { class: "code-head" }, h("span", { text: language || "text" }), copyButton(() => source, "Copy code")),
     h("pre", { tabindex: "0" }, code));
@@ -58,19 +60,16 @@ async function copy(text) {
   }
 }
 
-function colour(code, source, language) {
-  if (!hljs) {
-    load().then(() => colour(code, source, language), () => {});
-    return;
-  }
+async function colour(code, source, language) {
+  if (!hljs) await load(); // else at once, before the block is seen
   if (!hljs.getLanguage(language)) return;
   const { value } = hljs.highlight(source, { language, ignoreIllegals: true });
   code.replaceChildren(toFragment(value));
 }
 
 function load() {
-  loading ??= import("../vendor/highlight.min.js").then(() => {
-    hljs = globalThis.hljs;
+  loading ??= import("../vendor/highlight.min.js").then((module) => {
+    hljs = module.default;
   });
   return loading;
 }

@@ -33,8 +33,10 @@ export class Conversation extends EventTarget {
     return new Conversation({ id: crypto.randomUUID(), title: "", created: now, updated: now, leaf: null, settings: { ...settings } });
   }
 
-  static async load(data) {
-    return new Conversation(data, await store.loadMessages(data.id));
+  static async load(id) {
+    const data = await store.loadConversation(id);
+    if (!data) throw new Error("it was deleted, perhaps in another tab");
+    return new Conversation(data, await store.loadMessages(id));
   }
 
   get isEmpty() {
@@ -46,7 +48,7 @@ export class Conversation extends EventTarget {
     const parent = instead === null ? this.tree.leaf : this.tree.get(instead).parent;
     const message = this._add({ role: "user", parent, content: text });
     this.data.title ||= text.trim().split("\n")[0].slice(0, TITLE);
-    await this._write([message]);
+    this._write([message]); // shown at once: the database keeps the order in which it was told
     this._rounds = 0;
     await this._answer(message.id, options);
   }
@@ -69,7 +71,7 @@ export class Conversation extends EventTarget {
   /** The result of a call. Once all have theirs, the model goes on. */
   async giveResult(call, text, options) {
     const message = this._add({ role: "tool", parent: this.tree.leaf, content: text, call: call.id, name: call.name });
-    await this._write([message]);
+    this._write([message]);
     this._changed(message);
     if (!this.openCalls.length) await this._answer(this.tree.leaf, options);
   }

@@ -79,6 +79,9 @@ export function fillIcons() {
 /** Numbers as people read them: 1,234. */
 export const count = (number) => Math.round(number).toLocaleString("en");
 
+/** Tokens a second. */
+export const rate = (number) => `${number < 100 ? number.toFixed(1) : count(number)} tok/s`;
+
 /** Seconds, as short as they can be said. */
 export function seconds(value) {
   if (value < 60) return `${value < 10 ? value.toFixed(1) : Math.round(value)} s`;

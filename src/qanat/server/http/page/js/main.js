@@ -4,7 +4,7 @@
 import { ApiError, listModels, useKey } from "./api.js";
 import { Conversation } from "./conversation.js";
 import { askKey, confirmed, openHelp, openSettings } from "./dialogs.js";
-import { $, count, fillIcons } from "./dom.js";
+import { $, count, fillIcons, h } from "./dom.js";
 import { showInside } from "./inside.js";
 import { KEYS, listenToKeys } from "./keys.js";
 import { keepOffline } from "./offline.js";
@@ -56,6 +56,7 @@ function showEmpty() {
 function showState() {
   const { data, run } = shown;
   $("title").textContent = data.title || "New conversation";
+  $("title").disabled = shown.isEmpty;
   document.title = data.title ? `${data.title} - qanat` : "qanat";
   $("send").hidden = run !== null;
   $("stop").hidden = run === null;
@@ -106,10 +107,10 @@ function begin() {
   show(listened(Conversation.fresh(lastSettings())));
 }
 
-async function open(data) {
-  const there = running.get(data.id) ?? (shown?.data.id === data.id ? shown : null);
+async function open(id) {
+  const there = running.get(id) ?? (shown.data.id === id ? shown : null);
   try {
-    show(there ?? listened(await Conversation.load(data)));
+    show(there ?? listened(await Conversation.load(id)));
   } catch (error) {
     fail(`This conversation cannot be read: ${error.message}`);
   }
@@ -121,6 +122,26 @@ async function remove(data) {
   await store.remove(data.id);
   if (shown.data.id === data.id) begin();
   else sidebar.show();
+}
+
+/** A field in the title's place until it is left; Escape changes nothing. */
+function rename() {
+  const conversation = shown;
+  const title = $("title");
+  const field = h("input", { "aria-label": "Title", maxlength: 200 });
+  field.value = conversation.data.title;
+  field.addEventListener("blur", () => {
+    field.replaceWith(title);
+    conversation.rename(field.value);
+  }, { once: true });
+  field.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" && event.key !== "Escape") return;
+    if (event.key === "Escape") field.value = conversation.data.title;
+    event.preventDefault();
+    field.blur();
+  });
+  title.replaceWith(field);
+  field.select();
 }
 
 function send(text) {
@@ -208,6 +229,7 @@ $("composer").addEventListener("submit", (event) => {
   $("draft").value = "";
   send(text);
 });
+$("title").addEventListener("click", rename);
 $("stop").addEventListener("click", () => shown.stop());
 $("new-chat").addEventListener("click", begin);
 $("show-chat").addEventListener("click", () => setInside(false));

@@ -3,7 +3,7 @@
  * goes through markdown.js, or is text.
  */
 import { copyButton } from "./code.js";
-import { count, h, icon, iconButton, seconds } from "./dom.js";
+import { count, h, icon, iconButton, rate, seconds } from "./dom.js";
 import { GrowingMarkdown } from "./growing.js";
 import { render } from "./markdown.js";
 import { shownArguments } from "./tools.js";
@@ -182,7 +182,7 @@ const NAMES = { user: "You", assistant: "Reply", tool: "Tool result" };
 function figures({ usage, seconds: time, firstSeconds }) {
   if (!usage || !time) return "";
   const parts = [`${count(usage.completion)} tokens`];
-  if (usage.completion > 1 && time > 0) parts.push(`${((usage.completion - 1) / time).toFixed(1)} tok/s`);
+  if (usage.completion > 1 && time > 0) parts.push(rate((usage.completion - 1) / time));
   if (firstSeconds) parts.push(`first after ${seconds(firstSeconds)}`);
   return parts.join(" · ");
 }

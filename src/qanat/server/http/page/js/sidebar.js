@@ -62,7 +62,7 @@ export class Sidebar {
   _item(data) {
     const here = data.id === this.current;
     return h("li", { class: here ? "here" : "" },
-      h("button", { type: "button", class: "open", "aria-current": here ? "page" : null, title: data.title, text: data.title || "Untitled", on: { click: () => this._actions.open(data) } }),
+      h("button", { type: "button", class: "open", "aria-current": here ? "page" : null, title: data.title, text: data.title || "Untitled", on: { click: () => this._actions.open(data.id) } }),
       iconButton("export", `Export ${data.title}`, () => this.export([data])),
       iconButton("trash", `Delete ${data.title}`, () => this._actions.remove(data)));
   }
@@ -75,7 +75,7 @@ export class Sidebar {
       const items = readFile(await file.text());
       for (const { conversation, messages } of items) await store.save(conversation, messages);
       await this.show();
-      if (items.length === 1) this._actions.open(items[0].conversation);
+      if (items.length === 1) this._actions.open(items[0].conversation.id);
     } catch (error) {
       this._actions.fail(`Nothing was imported. ${error.message}`);
     }

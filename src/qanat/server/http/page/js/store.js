@@ -51,6 +51,11 @@ export async function listConversations() {
   return all.sort((a, b) => b.updated - a.updated);
 }
 
+/** One of them as it is now, or undefined. */
+export async function loadConversation(id) {
+  return transact(["conversations"], "readonly", (store) => result(store("conversations").get(id)));
+}
+
 /** A conversation's messages, parents before their children. */
 export async function loadMessages(conversation) {
   const all = await transact(["messages"], "readonly", (store) => result(store("messages").index("conversation").getAll(conversation)));

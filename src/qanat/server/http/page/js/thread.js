@@ -2,7 +2,7 @@
  * The shown path of a conversation. Messages that stay keep their elements; those far away are plain text until
  * they come near, and the browser lays them out only then (`content-visibility`), so thousands do no harm.
  */
-import { count, h, icon, seconds } from "./dom.js";
+import { count, h, icon, rate, seconds } from "./dom.js";
 import { MessageView } from "./message.js";
 
 /** Pixels from the end within which the reader is taken to follow along. */
@@ -98,7 +98,7 @@ export class Thread {
     } else if (run.message.firstSeconds === undefined) {
       parts.push(h("span", { text: run.elapsed < 1 ? "Waiting" : `Waiting, ${seconds(run.elapsed)}` }));
     } else {
-      const speed = run.speed === null ? "" : ` · ${run.speed.toFixed(1)} tok/s`;
+      const speed = run.speed === null ? "" : ` · ${rate(run.speed)}`;
       parts.push(h("span", { text: `${count(run.tokens)} tokens${speed}` }));
     }
     this._waiting.replaceChildren(...parts);
