@@ -8,7 +8,7 @@ LLAMA := 0.3.36
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test proof ray parity parity-env stages goldens lint format bench peers clean
+.PHONY: help demo test proof page-test ray parity parity-env stages goldens lint format bench peers clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -32,6 +32,9 @@ parity: .venv-parity/.ready  ## Compare live with torch and transformers (a larg
 	$(PARITY)/qanat verify pocket
 
 parity-env: .venv-parity/.ready  ## Only install what `make parity` and `qanat verify` need
+
+page-test: .venv/.page-test  ## Test the page at / in a browser (installs playwright; needs Debian's chromium)
+	$(BIN)/python -m pytest -n $(WORKERS) tests/page
 
 stages: .venv/.dev  ## Stage by stage: <Stage> test results: Passed / Failed
 	@$(BIN)/python tools/stages.py
@@ -81,6 +84,15 @@ clean:  ## Remove environments and caches of this folder
 	@echo "Installing Ray into .venv-ray (0.3 GB)" >&2
 	@$(PYTHON) -m venv .venv-ray
 	@.venv-ray/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,ray]'
+	@touch $@
+
+# No browser is downloaded: the one of the system is driven. As root, as in CI, it is installed if it is missing.
+.venv/.page-test: .venv/.dev pyproject.toml
+	@command -v chromium >/dev/null || \
+	  { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || { \
+	  echo "There is no chromium: install it (Debian: apt-get install chromium)" >&2; exit 1; }
+	@echo "Installing playwright into .venv" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,page-test]'
 	@touch $@
 
 .venv-parity/.ready: pyproject.toml

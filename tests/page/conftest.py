@@ -1,6 +1,6 @@
 """A browser, and a page of a server whose engine says what a test wrote down.
 
-Debian's chromium, driven by playwright: `make page-test`. Where one of them is missing these tests are skipped.
+Debian's chromium, driven by playwright (`make page-test`). Where one of them is missing these are skipped.
 """
 
 from __future__ import annotations

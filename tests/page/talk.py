@@ -47,7 +47,7 @@ class Talk:
         )
 
     def until(self, expression: str, seconds: float = 5) -> None:
-        """Wait until something is so on the page. Not by playwright's own way, which the page's policy forbids."""
+        """Wait until something is so. Not by playwright's own way, which the page's policy forbids."""
         eventually(lambda: bool(self.page.evaluate(expression)), seconds)
 
     @property
@@ -66,8 +66,7 @@ class Talk:
         return [{k: m[k] for k in ("role", "content")} for m in self.engine.requests[-1].messages]
 
     def module(self, name: str, expression: str, *arguments: Any) -> Any:
-        """A function of one of the page's modules, applied: `expression` is a JavaScript function of module and
-        arguments."""
+        """What `expression`, a function in JavaScript, makes of one of the page's modules and arguments."""
         return self.page.evaluate(
             f"async (given) => ({expression})(await import('/page/js/{name}.js'), ...given)", list(arguments)
         )

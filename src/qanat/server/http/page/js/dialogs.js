@@ -8,7 +8,7 @@ import { $, h, iconButton } from "./dom.js";
 import { parseTools } from "./tools.js";
 
 function head(id, text) {
-  return h("div", { class: "dialog-head" }, h("h2", { id: `${id}-title`, text }), iconButton("close", "Close", () => $(id).close()));
+  return h("div", { class: "dialog-head" }, h("h2", { id: `${id}-title`, text, tabindex: -1, autofocus: true }), iconButton("close", "Close", () => $(id).close()));
 }
 
 /**

@@ -84,6 +84,7 @@ export const rate = (number) => `${number < 100 ? number.toFixed(1) : count(numb
 
 /** Seconds, as short as they can be said. */
 export function seconds(value) {
+  if (value < 0.1) return `${Math.round(1000 * value)} ms`;
   if (value < 60) return `${value < 10 ? value.toFixed(1) : Math.round(value)} s`;
   return `${Math.floor(value / 60)} min ${Math.round(value % 60)} s`;
 }

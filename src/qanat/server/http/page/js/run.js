@@ -30,9 +30,20 @@ function asSent(message) {
   const sent = { role, content };
   if (message.reasoning) sent.reasoning_content = message.reasoning;
   if (message.calls?.length) {
-    sent.tool_calls = message.calls.map((call) => ({ id: call.id, type: "function", function: { name: call.name, arguments: call.arguments || "{}" } }));
+    sent.tool_calls = message.calls.map((call) => ({ id: call.id, type: "function", function: { name: call.name, arguments: objectText(call.arguments) } }));
   }
   return sent;
+}
+
+/** The server takes the text of an object only; what a file made of it must not spoil the conversation. */
+function objectText(text) {
+  try {
+    const value = JSON.parse(text || "{}");
+    if (value && typeof value === "object" && !Array.isArray(value)) return JSON.stringify(value);
+  } catch {
+    // Below.
+  }
+  return JSON.stringify({ text });
 }
 
 export class Run {

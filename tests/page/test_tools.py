@@ -1,0 +1,110 @@
+"""Tools: schemas are pasted, calls are shown, results are typed or come from the page's own calculator."""
+
+from __future__ import annotations
+
+import json
+
+from tests.page.engine import Say
+from tests.page.talk import Talk
+
+WEATHER = [
+    {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}
+]
+
+
+def offer(talk: Talk, tools: str = "", *, calculator: bool = False) -> None:
+    talk.page.click("#open-settings")
+    if tools:
+        talk.page.fill("#tools", tools)
+        talk.page.press("#tools", "Tab")
+    if calculator:
+        talk.page.check("#calculator")
+    talk.page.keyboard.press("Escape")
+
+
+def test_a_call_is_shown_and_the_typed_result_lets_the_model_go_on(talk: Talk) -> None:
+    offer(talk, json.dumps(WEATHER))
+    talk.ask("Weather?", Say("I look.", calls=[("get_weather", '{"city": "Yazd"}')]), "Sunny.")
+    assert talk.engine.requests[0].tools == [{"type": "function", "function": WEATHER[0]}]
+    assert talk.page.inner_text(".call-head b") == "get_weather"
+    assert json.loads(talk.page.inner_text(".call pre")) == {"city": "Yazd"}
+    assert talk.replies() == ["I look."]
+    talk.page.fill(".call textarea", "clear, 31 degrees")
+    talk.page.click(".call form button")
+    talk.page.get_by_text("Sunny.").wait_for()
+    talk.ended()
+    *_, call, result = talk.engine.requests[-1].messages
+    assert call["tool_calls"][0]["function"] == {"name": "get_weather", "arguments": {"city": "Yazd"}}
+    assert (result["role"], result["content"]) == ("tool", "clear, 31 degrees")
+    assert talk.page.inner_text(".result pre") == "clear, 31 degrees"
+    assert talk.page.locator(".call form").count() == 0
+
+
+def test_the_model_waits_until_every_call_has_its_result(talk: Talk) -> None:
+    offer(talk, json.dumps(WEATHER))
+    calls = [("get_weather", '{"city": "Yazd"}'), ("get_weather", '{"city": "Kerman"}')]
+    talk.ask("Weather?", Say(calls=calls), "Both sunny.")
+    fields = talk.page.locator(".call textarea")
+    fields.nth(0).fill("one")
+    talk.page.locator(".call form button").nth(0).click()
+    talk.page.locator(".result").wait_for()
+    assert len(talk.engine.requests) == 1
+    fields.last.fill("two")
+    talk.page.locator(".call form button").last.click()
+    talk.page.get_by_text("Both sunny.").wait_for()
+    assert [m["content"] for m in talk.engine.requests[-1].messages[-2:]] == ["one", "two"]
+
+
+def test_the_calculator_answers_by_itself(talk: Talk) -> None:
+    offer(talk, calculator=True)
+    talk.ask("17 * 3?", Say(calls=[("calculator", '{"expression": "17 * 3"}')]), "It is 51.")
+    talk.page.get_by_text("It is 51.").wait_for()
+    assert talk.engine.requests[0].tools is not None
+    assert talk.engine.requests[0].tools[0]["function"]["name"] == "calculator"
+    assert talk.engine.requests[-1].messages[-1]["content"] == "51"
+
+
+def test_a_model_that_calls_for_ever_is_left_waiting(talk: Talk) -> None:
+    offer(talk, calculator=True)
+    talk.ask("Loop", *[Say(calls=[("calculator", '{"expression": "1"}')])] * 30)
+    talk.page.locator(".call form").wait_for()
+    assert len(talk.engine.requests) == 11
+
+
+def test_schemas_that_are_none_are_refused_with_the_reason(talk: Talk) -> None:
+    offer(talk, "[{]")
+    talk.page.click("#open-settings")
+    talk.page.fill("#tools", '[{"description": "nameless"}]')
+    talk.page.press("#tools", "Tab")
+    assert talk.page.inner_text("#settings .error") == "Tool 1 has no name."
+    talk.page.keyboard.press("Escape")
+    talk.ask("Hello")
+    assert talk.engine.requests[0].tools is None
+
+
+CALCULATE = (
+    "({calculate}, text) => { try { return calculate(text); } catch (error) { return error.message; } }"
+)
+VALUES = {
+    "1 + 2 * 3": 7,
+    "(1 + 2) * -3": -9,
+    "2 ^ 3 ^ 2": 512,
+    "2 ** -1": 0.5,
+    "-2 ^ 2": -4,
+    "10 % 4 / 2": 1,
+    ".5e1 + 1.": 6,
+    "sqrt(16) + max(1, 2, 3) - abs(-1)": 6,
+    "round(pi * 100)": 314,
+    "7 - 2 - 1": 4,
+}
+NO_ARITHMETIC = [
+    *("", "1 +", "(1", "1)", "1 2", "1 / 0", "2 ^ 99999", "alert(1)", "constructor", "sqrt", "sqrt 4"),
+    *("globalThis", "1; alert(1)", "[].map", "'a'", "`1`", "a.b", "__proto__", "toString()", "(" * 1001),
+]
+
+
+def test_the_calculator_knows_arithmetic_and_nothing_else(talk: Talk) -> None:
+    for expression, value in VALUES.items():
+        assert talk.module("calculator", CALCULATE, expression) == value, expression
+    for expression in NO_ARITHMETIC:
+        assert isinstance(talk.module("calculator", CALCULATE, expression), str), expression
