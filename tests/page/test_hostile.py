@@ -153,7 +153,7 @@ def test_a_reply_and_its_thought_do_no_harm(talk: Talk, part: int) -> None:
 
 
 def test_calls_and_results_do_no_harm(talk: Talk) -> None:
-    for payload in PAYLOADS[::4]:
+    for payload in PAYLOADS[::6]:
         calls = [(f"f{payload}", json.dumps({payload: payload})), (payload, payload)]
         talk.ask("Call", Say(calls=calls))
         for _ in calls:

@@ -145,7 +145,7 @@ async def _load(engine: Supervisor, listener: socket.socket, tell: Callable[[str
         if error.mendable:
             raise
         raise RuntimeError(f"the engine could not start: {error}") from None
-    tell(f"ready: OpenAI's API at {url(listener)}/v1 (Ctrl-C ends it)")
+    tell(f"ready: OpenAI's API at {url(listener)}/v1, a page at {url(listener)}/ (Ctrl-C ends it)")
 
 
 async def _drain(service: Service, at_once: asyncio.Event, tell: Callable[[str], None]) -> None:

@@ -4,6 +4,7 @@
 import { readEvents } from "./events.js";
 
 const KEY = "qanat.key";
+let key = keptKey();
 
 /** An answer that is none. `status` 0: nobody answered. `code` is OpenAI's word for it. */
 export class ApiError extends Error {
@@ -32,14 +33,25 @@ export async function* streamChat(body, signal) {
 }
 
 /** Keep a key as long as this tab lives; the empty one forgets it. */
-export function useKey(key) {
-  if (key) sessionStorage.setItem(KEY, key);
-  else sessionStorage.removeItem(KEY);
+export function useKey(value) {
+  key = value;
+  try {
+    sessionStorage.setItem(KEY, value);
+  } catch {
+    // Then it has to be given again after a reload.
+  }
+}
+
+function keptKey() {
+  try {
+    return sessionStorage.getItem(KEY) ?? "";
+  } catch {
+    return "";
+  }
 }
 
 async function ask(path, body, signal) {
   const headers = {};
-  const key = sessionStorage.getItem(KEY);
   if (key) headers["x-api-key"] = key;
   if (body) headers["content-type"] = "application/json";
   let answer;

@@ -1,6 +1,6 @@
 /**
  * Markdown that is still being written. Blocks that are complete are made once; only the last one, which the
- * next word may change, is made anew, at most once for each frame of the screen.
+ * next word may change, is made anew.
  */
 import { parseBlocks, render, renderBlocks } from "./markdown.js";
 
@@ -12,24 +12,18 @@ export class GrowingMarkdown {
     this._stable = 0; // characters whose blocks are complete
     this._last = []; // nodes of the last block
     this._env = { growing: true };
-    this._frame = 0;
     /** How many blocks were made so far; the work that a text of n blocks should cost is n, not n squared. */
     this.made = 0;
   }
 
-  /** Take the whole text as it is now: what it was before, and more. */
+  /** Take the whole text as it is now: what it was before, and more. Called once for each frame. */
   update(text) {
     this._text = text.replace(/\r\n?/g, "\n"); // as markdown-it reads it, so that its lines are ours
-    this._frame ||= requestAnimationFrame(() => {
-      this._frame = 0;
-      this._show();
-    });
+    this._show();
   }
 
   /** Nothing follows. */
   finish() {
-    cancelAnimationFrame(this._frame);
-    this._frame = 0;
     // What could be told apart only at the end: a definition of links that earlier blocks used, an open formula.
     this._element.replaceChildren(render(this._text));
   }

@@ -15,7 +15,7 @@ import { themeSwitch } from "./theme.js";
 import { Thread, welcome } from "./thread.js";
 
 /** Milliseconds between two looks at a server that did not answer, and between two ticks of a clock. */
-const ASK_AGAIN = 5000;
+const ASK_AGAIN = 3000;
 const TICK = 250;
 
 let models = [];

@@ -22,6 +22,7 @@ export class MessageView {
     this.message = message;
     this._actions = actions;
     this._growing = null;
+    this._thoughtShown = 0; // characters
     /** Whether it looks right, or is only text so far. */
     this.ready = false;
     this.element = h("article", { class: `message ${message.role}`, data: { id: message.id }, "aria-label": NAMES[message.role] });
@@ -119,12 +120,12 @@ export class MessageView {
       this._body.before(this._thought);
     }
     const [summary, text] = this._thought.children;
-    const told = thinkSeconds === undefined ? (open ? "Thinking" : "Thought") : `Thought for ${seconds(thinkSeconds)}`;
+    const told = thinkSeconds >= 0.05 ? `Thought for ${seconds(thinkSeconds)}` : open ? "Thinking" : "Thought";
     summary.lastChild.textContent = told;
     this._thought.classList.toggle("active", open);
     // Only what is new is appended: a long thought would else be laid out anew for every word.
-    const shown = text.textContent.length;
-    if (reasoning.length > shown) text.append(reasoning.slice(shown));
+    text.append(reasoning.slice(this._thoughtShown));
+    this._thoughtShown = reasoning.length;
   }
 
   _showCalls() {
@@ -182,7 +183,7 @@ const NAMES = { user: "You", assistant: "Reply", tool: "Tool result" };
 function figures({ usage, seconds: time, firstSeconds }) {
   if (!usage || !time) return "";
   const parts = [`${count(usage.completion)} tokens`];
-  if (usage.completion > 1 && time > 0) parts.push(rate((usage.completion - 1) / time));
+  if (usage.completion > 1 && time > 0.01) parts.push(rate((usage.completion - 1) / time));
   if (firstSeconds) parts.push(`first after ${seconds(firstSeconds)}`);
   return parts.join(" · ");
 }

@@ -1,4 +1,6 @@
 /** Light, dark, or as the system has it. */
+import { keep } from "./preferences.js";
+
 const KEY = "qanat.theme";
 const NEXT = { system: "light", light: "dark", dark: "system" };
 
@@ -14,8 +16,7 @@ export function themeSwitch(button) {
   };
   button.addEventListener("click", () => {
     theme = NEXT[theme];
-    if (theme === "system") localStorage.removeItem(KEY);
-    else localStorage.setItem(KEY, theme);
+    keep(KEY, theme === "system" ? null : theme);
     show();
   });
   show();

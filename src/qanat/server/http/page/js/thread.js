@@ -17,6 +17,7 @@ export class Thread {
     /** @type {Map<string, MessageView>} */
     this._views = new Map();
     this._follows = true;
+    this._frame = 0;
     this._waiting = h("div", { class: "waiting" });
     this._near = new IntersectionObserver((entries) => {
       for (const { isIntersecting, target } of entries) {
@@ -70,11 +71,14 @@ export class Thread {
     this._askResults(conversation, path);
   }
 
-  /** The last reply has grown. */
+  /** The last reply has grown. Shown with the next frame, however often it grows until then. */
   grow(conversation) {
-    const { run } = conversation;
-    this._views.get(run?.message.id)?.grow();
-    this.tick(conversation);
+    this._frame ||= requestAnimationFrame(() => {
+      this._frame = 0;
+      if (conversation !== this._conversation || !conversation.run) return;
+      this._views.get(conversation.run.message.id)?.grow();
+      this.tick(conversation);
+    });
   }
 
   /** The last reply has ended. */
@@ -156,4 +160,4 @@ export function welcome(model, onPick) {
     model && h("div", { class: "examples" }, ...EXAMPLES.map((text) => h("button", { type: "button", text, on: { click: () => onPick(text) } }, icon("right")))));
 }
 
-const EXAMPLES = ["Who are you?", "What is 17 + 25?", "Why is the sky blue?"];
+const EXAMPLES = ["Who are you?", "What is 17 + 25?", "Tell me a story."];

@@ -41,10 +41,12 @@ export function answerCall(call, settings) {
   }
 }
 
-/** Arguments as people read them; what is no JSON stays as it came. */
+/** Arguments as people read them: on a line if they are short; what is no JSON stays as it came. */
 export function shownArguments(text) {
   try {
-    return JSON.stringify(JSON.parse(text), null, 2);
+    const value = JSON.parse(text);
+    const line = JSON.stringify(value);
+    return line.length < 70 ? line : JSON.stringify(value, null, 2);
   } catch {
     return text;
   }
