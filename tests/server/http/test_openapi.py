@@ -284,6 +284,14 @@ def test_answers_to_chats_fit_their_schemas(server: Program, fields: dict[str, A
             assert_is("ChatCompletionChunk", item)
 
 
+def test_how_far_a_prompt_is_read_fits_its_schema(server: Program) -> None:
+    long = ask("A word and another. " * 300)
+    told = server.stream(CHAT, messages=long, return_progress=True, max_tokens=1)
+    assert sum("prompt_progress" in item for item in told) > 2
+    for item in told:
+        assert_is("ChatCompletionChunk", item)
+
+
 @pytest.mark.parametrize("fields", [{}, {"echo": True}, {"logprobs": 2, "n": 2}], ids=range(3))
 def test_answers_to_completions_fit_their_schemas(server: Program, fields: dict[str, Any]) -> None:
     fields = {"prompt": ["Once", "Twice"], "max_tokens": 5, **fields}
@@ -303,6 +311,7 @@ def test_other_answers_fit_their_schemas(server: Program) -> None:
         assert_is(name, answer)
     assert_is("Tokens", server.post("/tokenize", content="hello"))
     assert_is("Text", server.post("/detokenize", tokens=[1]))
+    assert_is("Stages", server.post("/explain", messages=ask()))
     assert_is("Prompt", server.post("/apply-template", messages=ask()))
     for method, path, body in (("POST", CHAT, {}), ("GET", "/nowhere", None), ("GET", CHAT, None)):
         assert_is("Error", server.ask(method, path, body)[1])

@@ -33,17 +33,18 @@ def _listed(items: Schema) -> Schema:
     return {"type": "array", "items": items}
 
 
-def _answer(kind: str, choice: Schema, *optional: str) -> Schema:
-    """What OpenAI's objects have in common."""
+def _answer(kind: str, choice: Schema, *optional: str, **more: Schema) -> Schema:
+    """What OpenAI's objects have in common, and what one has beside it."""
     usage = _or_null("Usage") if "usage" in optional else _ref("Usage")
     return _object(
-        optional,
+        (*optional, *more),
         id=_TEXT,
         object={"const": kind},
         created={"type": "integer", "description": "Seconds since 1970."},
         model=_TEXT,
         choices=_listed(choice),
         usage=usage,
+        **more,
     )
 
 
@@ -68,10 +69,14 @@ def _chat() -> dict[str, Schema]:
     logprobs = _or_null("ChatLogprobs")
     choice = _object(index=_COUNT, message=message, logprobs=logprobs, finish_reason=_END)
     part = _object(index=_COUNT, delta=delta, logprobs=logprobs, finish_reason=_END_OR_NULL)
+    progress = {
+        **_object(total=_COUNT, cache=_COUNT, processed=_COUNT),
+        "description": "Tokens of the prompt: all, those of an earlier request, and those that are read.",
+    }
     return {
         "ChatCompletion": _answer("chat.completion", choice),
         "ChatCompletionChunk": {
-            **_answer("chat.completion.chunk", part, "usage"),
+            **_answer("chat.completion.chunk", part, "usage", prompt_progress=progress),
             "description": "The data of an event. The last event is [DONE], or an Error.",
         },
         "ChatLogprobs": _object(content=_listed(_ref("ChatLogprob"))),
@@ -107,14 +112,38 @@ def _completion() -> dict[str, Schema]:
     }
 
 
+def _stages() -> Schema:
+    merge = _object(rank=_COUNT, left=_TEXT, right=_TEXT, tokens=_listed(_TEXT))
+    piece = _object(
+        text=_TEXT, byte_level=_TEXT, merges=_listed(merge), tokens=_listed(_TEXT), ids=_listed(_COUNT)
+    )
+    stretch = _object(
+        text=_TEXT,
+        normalized=_TEXT_OR_NULL,
+        added_token={"type": ["integer", "null"]},
+        pieces=_listed(piece),
+    )
+    return _object(
+        prompt=_TEXT,
+        tokens=_listed(_COUNT),
+        count=_COUNT,
+        vocabulary=_COUNT,
+        stretches=_listed(stretch),
+    )
+
+
 def answer_schemas() -> dict[str, Schema]:
     """The schemas of all answers, by their names in the document."""
+    sampling = {"type": "object", "additionalProperties": {"type": ["number", "null"]}}
+    switch: Schema = {"type": "boolean"}
+    defaults = _object(thinks=switch, can_switch=switch, sampling=sampling, thinking_sampling=sampling)
     model = _object(
         id=_TEXT,
         object={"const": "model"},
         created={"type": "integer"},
         owned_by=_TEXT,
         root={**_TEXT, "description": "The first of the names that this model has."},
+        chat_defaults={"anyOf": [defaults, {"type": "null"}], "description": "What a chat inherits."},
         max_model_len={"type": ["integer", "null"], "description": "Null until the model is loaded."},
     )
     error = _object(
@@ -138,6 +167,7 @@ def answer_schemas() -> dict[str, Schema]:
         "Tokens": _object(tokens=_listed(_COUNT), count=_COUNT),
         "Text": _object(content=_TEXT),
         "Prompt": _object(prompt=_TEXT),
+        "Stages": _stages(),
         "Health": _object(status={"enum": ["ready", "loading", "stopping", "dead"]}),
         "Error": _object(error=error),
     }

@@ -63,7 +63,7 @@ def openapi_document(settings: ServerSettings) -> Part:
 
 
 def _paths(names: tuple[str, ...]) -> Part:
-    name = {"name": "name", "in": "path", "required": True, "schema": {"enum": list(names)}}
+    name = _path("name", {"enum": list(names)})
     return {
         "/v1/chat/completions": _generation("chat", "Answer a conversation", "Chat", "ChatCompletion"),
         "/v1/completions": _generation("complete", "Continue texts", "Completion", "Completion"),
@@ -76,6 +76,15 @@ def _paths(names: tuple[str, ...]) -> Part:
         "/apply-template": _question(
             "applyTemplate", "The text that the model would read", "ChatRequest", "Prompt", "404"
         ),
+        "/explain": _question(
+            "explain", "Every stage of a prompt, up to its token ids", "ChatRequest", "Stages", "404"
+        ),
+        "/": {"get": _page("page", "A page to talk to the model")},
+        "/page/{name}": {
+            "get": _page(
+                "pageFile", "A file of the page", "404", parameters=[_path("name", {"type": "string"})]
+            )
+        },
         "/health": {"get": _health()},
         "/metrics": {
             "get": _operation(
@@ -88,6 +97,17 @@ def _paths(names: tuple[str, ...]) -> Part:
             )
         },
     }
+
+
+def _path(name: str, schema: Part) -> Part:
+    return {"name": name, "in": "path", "required": True, "schema": schema}
+
+
+def _page(identity: str, summary: str, *more: str, **parts: Any) -> Part:
+    """A file that needs no key."""
+    operation = _operation(identity, summary, {"*/*": {}}, *more, **parts)
+    del operation["responses"]["401"]
+    return {**operation, "security": []}
 
 
 def _operation(identity: str, summary: str, content: Part, *more: str, **parts: Any) -> Part:

@@ -215,6 +215,7 @@ def _chat(model: Schema) -> Schema:
         function_call=_NOTHING,
         chat_template_kwargs=_or_null(_object([], enable_thinking=thinking)),
         **_sampling(),
+        return_progress=_switch("Tell how far the prompt is read; only with `stream`."),
         max_completion_tokens=_whole(1, MAX_TOKENS, "Another name of `max_tokens`."),
         logprobs=_switch(),
         top_logprobs=_whole(0, MAX_LOGPROBS, "Only with `logprobs`."),
