@@ -131,6 +131,8 @@ def prepared(folder: Path, judge: Judge, told: object) -> list[str]:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         if judge.is_node:
+            if shutil.which("npm") is None:
+                raise SystemExit(f"{judge.script} needs Node.js 20 or newer, with npm: install it first")
             (folder / "package.json").write_text("{}")
             install = ["npm", "install", "--no-audit", "--no-fund", "--no-save", *judge.packages]
         else:

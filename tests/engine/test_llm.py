@@ -297,7 +297,7 @@ def test_the_context_ends_a_reply_that_nothing_else_ends(tiny_folder: Path) -> N
     beyond = small.generate([1, 2, 3], SamplingParams(ignore_eos=True, max_tokens=100))
     assert (beyond.token_ids, beyond.finish_reason) == (reply.token_ids, "length")
     assert len(small.generate([1] * 11, SamplingParams(ignore_eos=True)).token_ids) == 1
-    with pytest.raises(RequestError, match="no room for a reply in the context of 12"):
+    with pytest.raises(RequestError, match="maximum context length is 12"):
         small.generate([1] * 12)
     assert small.idle
 

@@ -184,7 +184,7 @@ def _check_prompt(ids: list[int], name: str, vocabulary: Vocabulary, context: in
 def too_long(name: str, length: str, context: int) -> ContextLengthError:
     """The refusal of a prompt that fills the context."""
     return ContextLengthError(
-        f"{name} has {length}, which leaves no room for a reply in the context of {context}: "
+        f"{name} has {length}, but this model's maximum context length is {context}, reply included: "
         "shorten it, or raise max_model_len"
     )
 

@@ -207,3 +207,9 @@ def test_of_32_streams_a_fifth_leave_and_everything_is_free_again(server: Progra
     eventually(lambda: server.metric("qanat_sequences_running") == 0)
     assert server.metric("qanat_sequences_cancelled_total") > cancelled
     assert server.metric("qanat_sequences_failed_total") == 0
+
+
+def test_too_long_a_prompt_is_told_in_the_words_that_clients_look_for(server: Program) -> None:
+    """litellm knows no other sign of it, and chooses a longer model by it."""
+    error = server.refused(400, CHAT, messages=ask("word " * 9000))
+    assert "this model's maximum context length is 4096" in error["message"]
