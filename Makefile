@@ -8,7 +8,7 @@ LLAMA := 0.3.36
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test proof page-test ray parity parity-env stages goldens lint format bench peers clean
+.PHONY: help demo test proof conformance page-test ray parity parity-env stages goldens lint format bench peers clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -20,6 +20,9 @@ demo: .venv/.core  ## Let the built-in model answer (installs into .venv the fir
 
 test: .venv/.dev  ## Run the tests (no download, no GPU, minutes)
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+conformance: .venv/.dev  ## Let clients and testers that others wrote judge the server (JUDGES=light: those of CI)
+	$(BIN)/python tests/conformance/run.py $(JUDGES)
 
 proof: .venv/.dev  ## Run the exhaustive tests: every classic mistake, 20 MB of text, 20,000 broken files
 	$(BIN)/python -m pytest -n $(WORKERS) -m proof

@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -111,9 +112,8 @@ def judged(name: str, judge: Judge) -> int:
     failed = [check for check in found if not check["passed"]]
     took = time.monotonic() - begin
     broken = done.returncode != 0 or not found
-    print(
-        f"{name}: {len(found) - len(failed)} of {len(found)} checks passed ({made:.0f} s to make, {took:.0f} s in all)"
-    )
+    passed = f"{len(found) - len(failed)} of {len(found)} checks passed"
+    print(f"{name}: {passed} ({made:.0f} s to make, {took:.0f} s in all)", flush=True)
     for check in found:
         print(f"  {'passed' if check['passed'] else 'FAILED'}  {check['check']}")
         if check["why"]:
@@ -170,7 +170,7 @@ def _address(process: subprocess.Popen[str]) -> str:
     said = ""
     for line in process.stderr:
         if line.startswith("ready: "):
-            return line.split(" at ")[1].split()[0]
+            return re.findall(r"http://[^\s/]+", line)[0] + "/v1"
         said += line
     raise SystemExit(f"the server did not start: {said}")
 

@@ -9,7 +9,7 @@ import litellm
 from checks import KEY, MODEL, PERSON, URL, WEATHER, ask, check, raises, run
 
 litellm.suppress_debug_info = True
-WHERE = dict(model=f"openai/{MODEL}", api_base=URL, api_key=KEY, num_retries=0, max_retries=0)
+WHERE = {"model": f"openai/{MODEL}", "api_base": URL, "api_key": KEY, "num_retries": 0, "max_retries": 0}
 
 
 def complete(**fields):
@@ -28,7 +28,7 @@ def a_chat_is_answered_and_remembered():
 
 @check
 def a_stream_joins_to_the_whole():
-    fields = dict(messages=ask("Tell me a short story about a dragon."), seed=5, max_tokens=40)
+    fields = {"messages": ask("Tell me a short story about a dragon."), "seed": 5, "max_tokens": 40}
     whole = complete(**fields)
     chunks = list(complete(**fields, stream=True, stream_options={"include_usage": True}))
     rebuilt = litellm.stream_chunk_builder(chunks)
@@ -40,7 +40,7 @@ def a_stream_joins_to_the_whole():
 @check
 def tools_are_called_whole_and_streamed():
     messages = ask("What is the weather in Paris?")
-    fields = dict(tools=[WEATHER], temperature=0)
+    fields = {"tools": [WEATHER], "temperature": 0}
     answer = complete(messages=messages, **fields)
     [call] = answer.choices[0].message.tool_calls
     assert json.loads(call.function.arguments) == {"city": "Paris"}

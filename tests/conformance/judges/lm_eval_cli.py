@@ -69,7 +69,7 @@ def score(asked: str, choice: str) -> float:
 def main() -> None:
     folder = Path("tasks")
     folder.mkdir(exist_ok=True)
-    choices, answers = documents(folder.resolve())
+    choices, _answers = documents(folder.resolve())
     best = []
     for line in choices:
         scores = [score(line["prompt"], choice) for choice in line["choices"]]

@@ -38,7 +38,12 @@ def it_remembers_over_turns_and_reads_from_the_cache():
 
 @check
 def the_deltas_of_a_stream_join_to_the_whole():
-    fields = dict(model=MODEL, messages=ask("Tell me a short story about a dragon."), seed=5, max_tokens=50)
+    fields = {
+        "model": MODEL,
+        "messages": ask("Tell me a short story about a dragon."),
+        "seed": 5,
+        "max_tokens": 50,
+    }
     whole = create(**fields)
     text, ends, ids, usage = "", [], set(), None
     for chunk in create(**fields, stream=True, stream_options={"include_usage": True}):
@@ -58,9 +63,12 @@ def the_deltas_of_a_stream_join_to_the_whole():
 
 @check
 def a_seed_repeats_an_answer_and_n_gives_several():
-    fields = dict(
-        model=MODEL, messages=ask("A story about a kettle, please."), temperature=1.5, max_tokens=30
-    )
+    fields = {
+        "model": MODEL,
+        "messages": ask("A story about a kettle, please."),
+        "temperature": 1.5,
+        "max_tokens": 30,
+    }
     texts = [[c.message.content for c in create(**fields, seed=seed, n=3).choices] for seed in (1, 1, 2)]
     assert texts[0] == texts[1] != texts[2]
     assert len(set(texts[0])) == 3
@@ -82,7 +90,7 @@ def log_probabilities_tell_of_every_token():
 
 @check
 def a_stop_text_ends_the_answer_and_is_left_out():
-    fields = dict(model=MODEL, messages=ask("Say falcon three times."), temperature=0)
+    fields = {"model": MODEL, "messages": ask("Say falcon three times."), "temperature": 0}
     text = create(**fields).choices[0].message.content
     stop = text[len(text) // 2 :][:3]
     [choice] = create(**fields, stop=[stop, "never"]).choices
@@ -95,7 +103,7 @@ def a_stop_text_ends_the_answer_and_is_left_out():
 @check
 def a_tool_is_called_and_its_answer_read():
     messages = ask("What is the weather in Paris?")
-    fields = dict(model=MODEL, tools=[WEATHER], temperature=0)
+    fields = {"model": MODEL, "tools": [WEATHER], "temperature": 0}
     answer = create(messages=messages, **fields).choices[0]
     assert answer.finish_reason == "tool_calls"
     [call] = answer.message.tool_calls
@@ -109,7 +117,12 @@ def a_tool_is_called_and_its_answer_read():
 
 @check
 def a_streamed_call_joins_to_the_same_call():
-    fields = dict(model=MODEL, messages=ask("What is the weather in Paris?"), tools=[WEATHER], temperature=0)
+    fields = {
+        "model": MODEL,
+        "messages": ask("What is the weather in Paris?"),
+        "tools": [WEATHER],
+        "temperature": 0,
+    }
     [call] = create(**fields).choices[0].message.tool_calls
     name, arguments, ends = None, "", []
     for chunk in create(**fields, stream=True):
@@ -132,13 +145,13 @@ def a_call_can_be_demanded_and_forbidden():
         [call] = answer.choices[0].message.tool_calls
         assert call.function.name == "get_weather"
         assert isinstance(json.loads(call.function.arguments)["city"], str)
-    fields = dict(model=MODEL, messages=ask("What is the weather in Paris?"), tools=[WEATHER])
+    fields = {"model": MODEL, "messages": ask("What is the weather in Paris?"), "tools": [WEATHER]}
     assert not create(**fields, tool_choice="none").choices[0].message.tool_calls
 
 
 @check
 def thoughts_come_apart_from_the_answer():
-    fields = dict(model=MODEL, messages=ask("What is 47 + 38?"), temperature=0)
+    fields = {"model": MODEL, "messages": ask("What is 47 + 38?"), "temperature": 0}
     thinking = {"chat_template_kwargs": {"enable_thinking": True}}
     answer = create(**fields, extra_body=thinking)
     message = answer.choices[0].message
@@ -202,7 +215,7 @@ def models_are_listed():
 
 @check
 def texts_are_continued():
-    fields = dict(model=MODEL, prompt="Once upon a time", max_tokens=8, seed=3)
+    fields = {"model": MODEL, "prompt": "Once upon a time", "max_tokens": 8, "seed": 3}
     whole = client.completions.create(**fields, n=2)
     assert len(whole.choices) == 2
     text = "".join(chunk.choices[0].text for chunk in client.completions.create(**fields, stream=True))
