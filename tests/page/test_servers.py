@@ -12,7 +12,7 @@ from qanat.server.engine_client import EngineOptions
 from qanat.server.local_engine import LocalEngine
 from tests.page.engine import ScriptedEngine
 from tests.page.talk import Talk
-from tests.server.http.serving import served
+from tests.server.http.serving import eventually, served
 
 SCRIPTED = ("scripted/model",)
 
@@ -68,7 +68,8 @@ def test_conversations_are_read_when_the_server_is_gone(tab: Any) -> None:
         talk = Talk(tab, engine, client.port)
         talk.open()
         talk.ask("Remember $x^2$", "Kept **here**")
-        tab.evaluate("navigator.serviceWorker.ready.then(() => null)")
+        active = "navigator.serviceWorker.getRegistration().then((worker) => !!worker?.active)"
+        eventually(lambda: bool(tab.evaluate(active)))
         talk.open()
     talk.faults.clear()
     tab.goto(talk.address)

@@ -5,7 +5,7 @@
 import { Run, requestBody } from "./run.js";
 import * as store from "./store.js";
 import { answerCall } from "./tools.js";
-import { Tree } from "./tree.js";
+import { Tree, newId } from "./tree.js";
 
 /** Milliseconds between two writes of a message that grows: a tab that is closed loses no more. */
 const WRITE_EVERY = 1000;
@@ -30,7 +30,7 @@ export class Conversation extends EventTarget {
 
   static fresh(settings) {
     const now = Date.now();
-    return new Conversation({ id: crypto.randomUUID(), title: "", created: now, updated: now, leaf: null, settings: { ...settings } });
+    return new Conversation({ id: newId(), title: "", created: now, updated: now, leaf: null, settings: { ...settings } });
   }
 
   static async load(id) {
@@ -99,7 +99,7 @@ export class Conversation extends EventTarget {
   }
 
   _add(fields) {
-    const message = { id: crypto.randomUUID(), conversation: this.data.id, order: this.tree.messages.size, created: Date.now(), ...fields };
+    const message = { id: newId(), conversation: this.data.id, order: this.tree.messages.size, created: Date.now(), ...fields };
     return this.tree.add(message);
   }
 

@@ -231,6 +231,11 @@ $("composer").addEventListener("submit", (event) => {
 });
 $("title").addEventListener("click", rename);
 $("stop").addEventListener("click", () => shown.stop());
+if (!CSS.supports("field-sizing", "content")) {
+  $("draft").addEventListener("input", ({ target }) => {
+    target.rows = Math.min(12, target.value.split("\n").length);
+  });
+}
 $("new-chat").addEventListener("click", begin);
 $("show-chat").addEventListener("click", () => setInside(false));
 $("show-inside").addEventListener("click", () => setInside(true));

@@ -4,7 +4,9 @@
  */
 import { h } from "./dom.js";
 
-const LONGEST = 10_000;
+const LONGEST = 4_000;
+/** Elements within elements. Hundreds of fractions in one another are thousands, which end a browser's tab. */
+const DEEPEST = 200;
 const KEPT = 500;
 
 let katex = null;
@@ -58,10 +60,19 @@ function typesetNow(source, display) {
     if (source.length > LONGEST) throw new Error(`a formula may have ${LONGEST} characters at most`);
     // trust: no commands that make links, classes or pictures; the bounds keep a formula from growing for ever
     katex.render(source, element, { displayMode: display, trust: false, strict: "ignore", maxSize: 50, maxExpand: 500 });
+    if (depth(element) > DEEPEST) throw new Error("this formula is nested too deeply");
     return element;
   } catch (error) {
     return h("code", { class: "math-error", title: error.message, text: source });
   }
+}
+
+/** How deep the tree below a node is; without recursion, which is what it protects others from. */
+function depth(root) {
+  let deepest = 0;
+  let level = [root];
+  for (; level.length; deepest++) level = level.flatMap((node) => [...node.childNodes]);
+  return deepest;
 }
 
 // -- markdown-it ---------------------------------------------------------------------------------------

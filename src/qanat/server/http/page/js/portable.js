@@ -3,6 +3,7 @@
  * what is not known is dropped, and every id is made anew.
  */
 import { cleanSettings } from "./defaults.js";
+import { newId } from "./tree.js";
 
 const FORMAT = "qanat-conversations";
 const MOST_BYTES = 256 * 1024 * 1024;
@@ -49,8 +50,8 @@ export function readFile(text) {
 function readConversation(item, where) {
   if (!item || typeof item !== "object" || !Array.isArray(item.messages)) throw new Error(`In ${where} there are no messages.`);
   if (item.messages.length > MOST_MESSAGES) throw new Error(`In ${where} there are too many messages.`);
-  const id = crypto.randomUUID();
-  const ids = item.messages.map(() => crypto.randomUUID());
+  const id = newId();
+  const ids = item.messages.map(() => newId());
   const now = Date.now();
   const messages = item.messages.map((message, place) => {
     const at = `${where}, message ${place + 1}`;

@@ -4,6 +4,13 @@
  *
  * A message: `id`, `parent` (null: a root), `role` (user, assistant, tool), `content`, and what run.js adds.
  */
+
+/** An id that nobody else has. `crypto.randomUUID` is not there over plain HTTP from another machine. */
+export function newId() {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** The messages of one conversation. */
 export class Tree {
   /**
    * @param {any[]} messages parents before their children
