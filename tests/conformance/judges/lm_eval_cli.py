@@ -1,4 +1,4 @@
-"""lm-eval's `local-completions` on two small tasks: its scores are those of our own log probabilities and texts."""
+"""lm-eval's `local-completions` on two small tasks: its scores are those of our own answers."""
 
 from __future__ import annotations
 
