@@ -28,9 +28,9 @@ ARGUMENTS = [
 ]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
-    """A chromium for all tests."""
+    """A chromium for these tests, and only while they run: playwright keeps an event loop in their thread."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     path = os.environ.get("CHROMIUM") or shutil.which("chromium")
     if path is None:

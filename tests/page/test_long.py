@@ -32,20 +32,22 @@ def long_conversation(count: int) -> dict[str, object]:
 
 
 def typed(talk: Talk) -> float:
-    """The longest delay of a key, in milliseconds; 16 if none was as long.
+    """The delay in milliseconds that nine of ten keys stay within; 16 if it was shorter.
 
     The best of several rounds, for what else runs on the machine can only make it longer.
     """
-    longest = []
-    for _ in range(10):
+    text = "The quick brown fox jumps over it."
+    rounds = []
+    for _ in range(8):
         talk.page.fill("#draft", "")
         talk.page.evaluate("delays.length = 0")
-        talk.page.keyboard.type("The quick brown fox jumps over it.", delay=15)
+        talk.page.keyboard.type(text, delay=15)
         talk.page.wait_for_timeout(100)
-        longest.append(max([16.0, *talk.page.evaluate("delays")]))
-        if longest[-1] < 40:
+        longest = sorted(talk.page.evaluate("delays"), reverse=True) + [16.0] * len(text)
+        rounds.append(float(longest[len(text) // 10]))
+        if rounds[-1] < 40:
             break
-    return min(longest)
+    return min(rounds)
 
 
 def test_two_thousand_messages_do_not_slow_typing(talk: Talk) -> None:
