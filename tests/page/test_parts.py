@@ -177,4 +177,4 @@ def test_it_works_over_plain_http_from_another_machine(talk: Talk) -> None:
     talk.page.click("button[aria-label='Copy code']")
     talk.page.locator("button[aria-label='Copied']").wait_for()
     talk.open()
-    assert talk.page.locator("#conversations .open").count() == 1
+    talk.page.locator("#conversations .open", has_text="Hello").wait_for()

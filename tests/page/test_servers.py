@@ -78,8 +78,7 @@ def test_conversations_are_read_when_the_server_is_gone(tab: Any) -> None:
     tab.locator("strong", has_text="here").wait_for()
     tab.keyboard.press("Control+k")
     tab.keyboard.type("kept")
-    tab.wait_for_timeout(100)
-    assert tab.locator("#conversations .open").count() == 1
+    eventually(lambda: tab.locator("#conversations .open").count() == 1)
     with tab.expect_download() as download:
         tab.click("#export-all")
     assert "Kept **here**" in Path(download.value.path()).read_text()

@@ -48,7 +48,7 @@ function promptStages({ prompt, stretches, tokens, vocabulary }) {
   return [
     stage(1, "The prompt as text", "The chat template frames the messages with control tokens. This is all that the model reads.", h("pre", { class: "prompt", tabindex: "0" }, ...stretches.map((stretch) => (stretch.added_token === null ? stretch.text : h("mark", { text: stretch.text }))))),
     piecesStage(stretches),
-    stage(3, "Token ids", `The model is given ${count(tokens.length)} numbers, of ${count(vocabulary)} in its vocabulary.`, h("pre", { class: "ids", tabindex: "0", text: tokens.slice(0, MOST).join(" ") + (tokens.length > MOST ? " ..." : "") })),
+    stage(3, "Token ids", `The model is given these numbers: ${count(tokens.length)}, of ${count(vocabulary)} in its vocabulary.`, h("pre", { class: "ids", tabindex: "0", text: tokens.slice(0, MOST).join(" ") + (tokens.length > MOST ? " ..." : "") })),
   ];
 }
 
