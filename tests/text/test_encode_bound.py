@@ -54,7 +54,7 @@ def test_an_engine_says_by_how_much_a_prompt_is_too_long_or_that_it_is_far_too_l
     llm = LLM("pocket", backend="reference", max_model_len=64, max_batch=1)
     with pytest.raises(RequestError, match=r"the prompt has \d\d\d tokens"):
         llm.generate("word " * 100)
-    with pytest.raises(RequestError, match=r"prompt 1 has more than 65536 tokens.*context of 64"):
+    with pytest.raises(RequestError, match=r"prompt 1 has more than 65536 tokens.*context length is 64"):
         llm.generate(["hello", "word " * 100_000])
     with pytest.raises(RequestError, match="the prompt has more than 65536 tokens"):
         llm.chat([{"role": "user", "content": "word " * 100_000}])
