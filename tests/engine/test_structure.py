@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import threading
 from typing import Any
 
 import pytest
@@ -12,7 +14,8 @@ from qanat.engine import grammars
 from qanat.engine.llm import LLM
 from qanat.engine.sampling_params import SamplingParams
 from qanat.engine.structure import MAX_SOURCE, Structure
-from qanat.errors import RequestError
+from qanat.errors import QueueFullError, RequestError
+from tests.cli.commands import PYTHON, environment
 from tests.engine.tiny import scripted, write_tiny
 from tests.json_schemas import random_schema, violation
 
@@ -162,6 +165,20 @@ def test_tokens_that_are_no_choice_count_towards_the_limit(llm: LLM) -> None:
         assert (cut.finish_reason, cut.token_ids) == ("length", whole.token_ids[:most])
 
 
+@pytest.mark.parametrize("hidden", ["<|box_start|>", "<|quad_end|>"])
+def test_tokens_that_the_text_leaves_out_open_no_way_around_the_form(llm: LLM, hidden: str) -> None:
+    """The reader sees `</think>` in `</th<hidden>ink>`, so the guide must, too."""
+    prompt = llm.template.render(ASK, add_generation_prompt=True, enable_thinking=True)
+    for skip in (True, False):
+        params = drawn(Structure.regex("red"), skip_special_tokens=skip)
+        guide = llm._guiding.prepare(params, in_thought=True)()
+        assert guide is not None
+        for token in llm.tokenizer.encode(f"hm</th{hidden}ink>"):
+            guide.accept(token)
+        assert (guide.limits.forced is not None) == skip
+    assert prompt.endswith("<think>\n")
+
+
 def test_a_cut_reply_is_a_beginning_of_the_form(llm: LLM) -> None:
     whole = llm.generate("Go:", drawn(AS_JSON))
     cut = llm.generate("Go:", drawn(AS_JSON, max_tokens=3))
@@ -190,10 +207,23 @@ def test_streamed_text_and_log_probabilities_of_a_form_are_those_of_the_whole(ll
         (lambda: Structure.regex("a" * (MAX_SOURCE + 1)), "at most"),
         (lambda: Structure.regex("\ud800"), "surrogate"),
         (lambda: Structure.json_schema("{"), "no JSON"),
-        (lambda: Structure.json_schema("[" * 100_000), "no JSON"),
+        (lambda: Structure.json_schema("[" * 50_000), "no JSON"),
         (lambda: Structure.json_schema("[]"), "must be an object"),
         (lambda: Structure.json_schema({"a": float("nan")}), "no JSON"),
         (lambda: Structure.json_schema({"a": {1, 2}}), "no JSON"),
+        (lambda: Structure.regex("a\\"), "escapes nothing"),
+        (lambda: Structure.regex("a" * 8193), "a line of 8193 characters"),
+        (lambda: Structure.grammar('start: %regex {"multiple_of": 7}'), "multipleOf"),
+        (lambda: Structure.grammar('start: %json {"multiple\\u004ff": 7}'), "%json"),
+        (lambda: Structure.json_schema({"x-guidance": {"lenient": True}}), "x-guidance"),
+        (lambda: Structure.json_schema({"const": 2**53 + 1}), "beyond 2.53"),
+        (lambda: Structure.json_schema({"items": [{"minimum": -(10**30)}]}), "beyond 2.53"),
+        (lambda: Structure.json_schema({"const": "a" * 4097}), "a string of 4097"),
+        (lambda: Structure.json_schema({"properties": {"a" * 4097: {}}}), "a string of 4097"),
+        (lambda: Structure.json_schema({"multipleOf": 99999989}), "`multipleOf` is too large"),
+        (lambda: Structure.json_schema({"allOf": [{"multipleOf": 997}, {"multipleOf": 991}]}), "too large"),
+        (lambda: Structure.json_schema({"x": [{"multipleOf": 50_000}] * 3}), "too large"),
+        (lambda: Structure.json_schema({"multipleOf": 123456e-7}), "too large"),
         (lambda: Structure.json_schema('{"items":' * 65 + "{}" + "}" * 65), "nested more than"),
         (lambda: SamplingParams(structure="json"), "structure must be a Structure"),  # type: ignore[arg-type]
         (lambda: SamplingParams(structure=AS_JSON, ignore_eos=True), "ignore_eos and structure"),
@@ -201,7 +231,7 @@ def test_streamed_text_and_log_probabilities_of_a_form_are_those_of_the_whole(ll
         (lambda: SamplingParams(thinking_budget=-1), "thinking_budget"),
         (lambda: SamplingParams(thinking_budget=True), "thinking_budget"),
     ],
-    ids=range(17),
+    ids=range(30),
 )
 def test_a_form_that_makes_no_sense_is_refused_at_once(make: Any, message: str) -> None:
     with pytest.raises(RequestError, match=message):
@@ -215,13 +245,12 @@ def test_a_form_that_makes_no_sense_is_refused_at_once(make: Any, message: str) 
         (Structure.json_schema({"type": "string", "minLength": 5, "maxLength": 2}), "JSON schema cannot"),
         (Structure.json_schema({"$ref": "http://127.0.0.1:9/x.json"}), "JSON schema cannot"),
         (Structure.json_schema('{"type": "integer", "minimum": 1e400}'), "JSON schema cannot"),
-        (Structure.json_schema({"type": "object", "x-guidance": {"lenient": True}, "not": {}}), "not"),
         (Structure.regex("("), "regular expression cannot"),
         (Structure.regex("(" * 3000 + "a" + ")" * 3000), "regular expression cannot"),
         (Structure.grammar("start: ("), "grammar cannot"),
         (Structure.grammar('a: "b"'), "grammar cannot"),
     ],
-    ids=range(9),
+    ids=range(8),
 )
 def test_a_form_that_cannot_be_kept_is_refused_before_anything_is_computed(
     llm: LLM, structure: Structure, message: str
@@ -234,12 +263,66 @@ def test_a_form_that_cannot_be_kept_is_refused_before_anything_is_computed(
     assert llm.stats().steps == steps
 
 
-def test_a_form_that_takes_too_long_to_compile_is_refused(llm: LLM, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grammars, "COMPILE_SECONDS", 0.0)
-    with pytest.raises(RequestError, match="JSON schema cannot be used: it was not compiled within 0 s"):
+@pytest.mark.parametrize("schema", [{"multipleOf": 0.01}, {"multipleOf": 1000}, {"description": "a" * 9000}])
+def test_what_looks_like_too_much_and_is_not_is_kept(llm: LLM, schema: dict[str, Any]) -> None:
+    kept = Structure.json_schema({"type": "number", "minimum": 0, "maximum": 5000, **schema})
+    reply = llm.generate("Go:", drawn(kept))
+    assert reply.finish_reason == "length" or 0 <= float(reply.text) <= 5000
+
+
+def test_a_long_text_without_choice_holds_nobody_up(llm: LLM) -> None:
+    """Foregone tokens are appended a few at a time: whoever shares the steps goes on between them."""
+    long = Structure.json_schema({"const": "lorem ipsum dolor " * 100})
+    answered = llm.generate("Go:", drawn(long, max_tokens=700), stream=True)
+    chunks = [len(chunk.token_ids) for chunk in answered]
+    assert max(chunks) <= 20
+    assert sum(chunks) > 300
+
+
+def test_many_prompts_of_one_form_compile_it_once(llm: LLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+    compile_ = grammars.Grammars.compile
+
+    def counting(self: Any, parts: Any, what: str) -> Any:
+        compiled.append(what)
+        return compile_(self, parts, what)
+
+    monkeypatch.setattr(grammars.Grammars, "compile", counting)
+    replies = llm.generate(["Go:"] * 40, drawn(AS_JSON))
+    assert [violation(reply.text, POINT) for reply in replies] == [None] * 40
+    assert compiled == ["JSON schema"]
+
+
+def test_a_compilation_that_never_ends_blocks_no_other_for_good(
+    llm: LLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = threading.Event()
+    monkeypatch.setattr(grammars, "COMPILE_SECONDS", 0.05)
+    monkeypatch.setattr(grammars, "TURN_SECONDS", 0.05)
+    hanging = llm._guiding._grammars._in_time
+    for _ in range(grammars.COMPILERS):
+        with pytest.raises(RequestError, match="not compiled within"):
+            hanging(lambda: end.wait(20), "form")  # type: ignore[arg-type,return-value]
+    with pytest.raises(QueueFullError, match="try again later"):
         llm.generate("Go:", drawn(AS_JSON))
+    end.set()
     monkeypatch.undo()
     assert violation(llm.generate("Go:", drawn(AS_JSON)).text, POINT) is None
+
+
+def test_a_process_does_not_wait_for_a_compilation_when_it_ends() -> None:
+    code = (
+        "import time; from qanat.engine.grammars import Grammars; from qanat.engine import grammars;"
+        "from qanat.text import Tokenizer; from qanat.checkpoint import load_checkpoint;"
+        "grammars.COMPILE_SECONDS = 0.1; t = Tokenizer.from_folder(load_checkpoint('pocket').path);"
+        "g = Grammars(t, end_ids=[961], live=992)\n"
+        "try: g._in_time(lambda: time.sleep(60), 'form')\n"
+        "except Exception as error: print(error)"
+    )
+    ended = subprocess.run(
+        [PYTHON, "-c", code], env=environment(), capture_output=True, text=True, timeout=30
+    )
+    assert "not compiled within" in ended.stdout, ended.stderr
 
 
 def test_a_form_that_grows_too_complex_ends_its_own_reply_alone(llm: LLM) -> None:
@@ -258,10 +341,11 @@ def test_a_form_that_grows_too_complex_ends_its_own_reply_alone(llm: LLM) -> Non
 
 def test_a_minimum_of_tokens_gives_way_to_calls_that_have_to_end(llm: LLM) -> None:
     tools = [{"type": "function", "function": {"name": "now", "description": "now", "parameters": {}}}]
-    reply = llm.chat(
-        ASK, SamplingParams(min_tokens=300, max_tokens=600), tools=tools, tool_choice="required",
-        parallel_tool_calls=False, enable_thinking=False,
-    )  # fmt: skip
+    call = "<tool_call>\n<function=now>\n</function>\n</tool_call>"
+    with scripted(llm, call):
+        reply = llm.chat(
+            ASK, SamplingParams(min_tokens=300), tools=tools, parallel_tool_calls=False, enable_thinking=False
+        )
     assert (reply.finish_reason, len(reply.tool_calls)) == ("tool_calls", 1)
 
 

@@ -166,11 +166,20 @@ class Engine:
             with self._bounded("the prompt" if len(texts) == 1 else f"prompt {place}") as most:
                 ids.append(self.tokenizer.encode(text, most=most) if isinstance(text, str) else text)
         params = match_params(params, len(ids))
-        guides = [
-            self._guiding.prepare(p, in_thought=self._opens_thought(text)) if _guided(p) else no_guide
-            for text, p in zip(texts, params, strict=True)
-        ]
+        made: dict[Any, Callable[[], Guide | None]] = {}  # what many prompts ask for alike is compiled once
+        guides = [self._guide_of(text, p, made) for text, p in zip(texts, params, strict=True)]
         return single, self._build(ids, params, [PlainReader] * len(ids), options, guides)
+
+    def _guide_of(
+        self, prompt: Prompt, params: SamplingParams, made: dict[Any, Callable[[], Guide | None]]
+    ) -> Callable[[], Guide | None]:
+        if not _guided(params):
+            return no_guide
+        thought = self._opens_thought(prompt)
+        key = params.structure, params.thinking_budget, params.skip_special_tokens, thought
+        if key not in made:
+            made[key] = self._guiding.prepare(params, in_thought=thought)
+        return made[key]
 
     def _opens_thought(self, prompt: Prompt) -> bool:
         return starts_in_thought(prompt if isinstance(prompt, str) else self.tokenizer.decode(prompt))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from threading import Lock
+from queue import Empty, SimpleQueue
+from threading import Lock, Semaphore, Thread
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from qanat.engine.structure import Structure
-from qanat.errors import GrammarError
+from qanat.errors import GrammarError, QueueFullError
 from qanat.model.sampling import WORD_BITS
 from qanat.text.dialects.call_grammar import JSON_BLANKS
 
@@ -28,8 +28,12 @@ __all__ = ["COMPILE_SECONDS", "Grammars", "Matcher", "Part", "structure_part"]
 Part = dict[str, Any]
 """A grammar as llguidance reads it: `name`, and `lark_grammar` or `json_schema`."""
 
+COMPILERS = 2
+"""Grammars that are compiled at once."""
 COMPILE_SECONDS = 10.0
 """That a grammar may take to be compiled in; one that takes longer is given up."""
+TURN_SECONDS = 30.0
+"""That a request waits until it may compile."""
 MOST_SYMBOLS = 200_000
 """Of a grammar, once it is spelled out: about a second of compiling."""
 _JSON: JsonCompileOptions = {"whitespace_pattern": JSON_BLANKS, "lenient": False}
@@ -96,8 +100,7 @@ class Grammars:
             self._usable[token // WORD_BITS] &= ~np.uint32(1 << token % WORD_BITS)
         self._lock = Lock()
         self._made: LLTokenizer | None = None
-        # Not the caller's thread: a compilation cannot be broken off, only left alone.
-        self._pool = ThreadPoolExecutor(2, thread_name_prefix="qanat-grammar")
+        self._turns = Semaphore(COMPILERS)
 
     def tag(self, text: str) -> str:
         """How a grammar names a control token; its text in quotes if the model has no such token."""
@@ -118,17 +121,39 @@ class Grammars:
 
         limits = llguidance.LLParserLimits(max_grammar_size=MOST_SYMBOLS, verbose_errors=False)
         grammar = json.dumps({"grammars": list(parts)})
-        future = self._pool.submit(
-            lambda: llguidance.LLMatcher(self._tokens, grammar, log_level=0, limits=limits)
+        tokens = self._tokens
+        matcher = self._in_time(
+            lambda: llguidance.LLMatcher(tokens, grammar, log_level=0, limits=limits), what
         )
-        try:
-            matcher = future.result(COMPILE_SECONDS)
-        except TimeoutError:
-            future.cancel()
-            raise _error(what, f"it was not compiled within {COMPILE_SECONDS:g} s") from None
         if matcher.is_error():
             raise _error(what, matcher.get_error())
         return Matcher(matcher, what, self._usable)
+
+    def _in_time(self, compiled: Callable[[], LLMatcher], what: str) -> LLMatcher:
+        """What `compiled` gives, in a thread of its own: a compilation cannot be broken off, only left alone.
+
+        The process does not wait for it when it ends, either.
+        """
+        if not self._turns.acquire(timeout=TURN_SECONDS):
+            raise QueueFullError("too many forms are being compiled: try again later")
+        found: SimpleQueue[LLMatcher | BaseException] = SimpleQueue()
+
+        def compile_and_leave() -> None:
+            try:
+                found.put(compiled())
+            except BaseException as error:
+                found.put(error)
+            finally:
+                self._turns.release()
+
+        Thread(target=compile_and_leave, name="qanat-grammar", daemon=True).start()
+        try:
+            result = found.get(timeout=COMPILE_SECONDS)
+        except Empty:
+            raise _error(what, f"it was not compiled within {COMPILE_SECONDS:g} s") from None
+        if isinstance(result, BaseException):
+            raise result
+        return result
 
     @property
     def _tokens(self) -> LLTokenizer:

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from qanat.engine.grammars import Matcher
 from qanat.model.sampling import WORD_BITS
 
-__all__ = ["FREE", "Calls", "Fixed", "Form", "Guide", "Limits", "Stage", "Thought", "no_guide"]
+__all__ = ["FREE", "Bytes", "Calls", "Fixed", "Form", "Guide", "Limits", "Stage", "Thought", "no_guide"]
 
 Bytes = Callable[[int], bytes]
+"""What a token adds to the text of the reply: nothing, if it is left out of it."""
 
 
 @dataclass(frozen=True)

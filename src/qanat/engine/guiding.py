@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from qanat.engine.grammars import Grammars, Matcher, structure_part
-from qanat.engine.guide import Calls, Fixed, Form, Guide, Stage, Thought, no_guide
+from qanat.engine.guide import Bytes, Calls, Fixed, Form, Guide, Stage, Thought, no_guide
 from qanat.engine.sampling_params import SamplingParams, shown
 from qanat.errors import RequestError
 from qanat.text import Tokenizer
@@ -91,8 +91,19 @@ class Guiding:
         Raises:
             RequestError: a grammar cannot be used.
         """
+        if rule.must:
+            idle = "ignore_eos" if params.ignore_eos else "min_tokens" if params.min_tokens else None
+            if idle is not None:
+                raise RequestError(
+                    f"{idle} and tool_choice contradict each other: a reply ends with its calls"
+                )
         owed = params.structure is not None or rule.must
-        then = self._then(params, rule)
+        skipped = self._tokenizer.special_ids if params.skip_special_tokens else frozenset()
+
+        def bytes_of(token: int) -> bytes:
+            return b"" if token in skipped else self._tokenizer.token_bytes(token)
+
+        then = self._then(params, rule, bytes_of)
         budget = params.thinking_budget if in_thought else None
         if then is None and budget is None:
             return no_guide
@@ -101,7 +112,7 @@ class Guiding:
             stages: list[Stage] = []
             if in_thought:
                 banned = self._end_ids if owed else self._end_ids[:0]
-                stages.append(Thought(self._tokenizer.token_bytes, self._closing, budget, banned))
+                stages.append(Thought(bytes_of, self._closing, budget, banned))
                 if owed:  # as the template writes it: the grammar begins with the answer
                     stages.append(Fixed(self._after_thought))
             if then is not None:
@@ -110,7 +121,7 @@ class Guiding:
 
         return guide
 
-    def _then(self, params: SamplingParams, rule: CallRule) -> Callable[[], Stage] | None:
+    def _then(self, params: SamplingParams, rule: CallRule, bytes_of: Bytes) -> Callable[[], Stage] | None:
         """What makes the stage after the thought."""
         if rule.must:
             return _form(self._calls(rule))
@@ -123,8 +134,7 @@ class Guiding:
         if rule.binding:
             grammar = call_body(rule.tools, self._grammars.tag)
             body = self._grammars.compile([{"name": "call", "lark_grammar": grammar}], "schema of the tools")
-            bytes_of, tag = self._tokenizer.token_bytes, CALL.encode()
-            return lambda: Calls(bytes_of, tag, body, many=rule.many)
+            return lambda: Calls(bytes_of, CALL.encode(), body, many=rule.many)
         return None
 
     def _calls(self, rule: CallRule, answer: dict[str, Any] | None = None) -> Matcher:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FinishReason", "Piece", "Sequence", "nobody"]
 
+MOST_FOREGONE = 16
+"""Tokens that are appended after one that was chosen: whoever shares the step waits for them."""
+
 FinishReason = Literal["stop", "length", "tool_calls"]
 
 
@@ -234,7 +237,9 @@ class Sequence:
         with the one before: the same tokens in fewer steps.
         """
         self._append(choice)
-        while (token := self._foregone) is not None:
+        for _ in range(MOST_FOREGONE):
+            if (token := self._foregone) is None:
+                break
             self._append(Choice(token))
         self.notify()
 

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from qanat.errors import RequestError
+from qanat.text.dialects.schema_bounds import check_bounds
 
 __all__ = ["MAX_SOURCE", "Structure"]
 
 StructureKind = Literal["json_object", "json_schema", "regex", "grammar"]
 
-MAX_SOURCE = 1 << 18
-"""Characters of a schema, expression or grammar."""
+MAX_SOURCE = 1 << 16
+"""Characters of a schema or grammar."""
+MAX_LINE = 1 << 13
+"""Characters of an expression, and of a line of a grammar: long text without any choice is slow to follow."""
 MAX_DEPTH = 64
 """Levels of a schema."""
+
+
+_MULTIPLE = re.compile("multiple_?of", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,10 @@ class Structure:
             raise RequestError(f"the {self.name} must {'have no source' if self.source else 'not be empty'}")
         if self.kind == "json_schema":
             _check_schema(self.source)
+        elif self.kind != "json_object":
+            _check_text(self.source, self.name)
+        if self.kind == "regex" and (len(self.source) - len(self.source.rstrip("\\"))) % 2:
+            raise RequestError("the regular expression ends in a backslash that escapes nothing")
 
     @property
     def name(self) -> str:
@@ -81,7 +92,7 @@ class Structure:
 
     @classmethod
     def regex(cls, expression: str) -> Structure:
-        """A text that matches as a whole: the syntax of Rust's regex, without anchors or look-around."""
+        """A text that matches as a whole, so anchors are not needed: Rust's syntax, without look-around."""
         return cls("regex", expression)
 
     @classmethod
@@ -102,6 +113,16 @@ def _check_schema(source: str) -> None:
         level = [inner for item in level for inner in _inside(item)]
     if level:
         raise RequestError(f"the JSON schema is nested more than {MAX_DEPTH} levels deep")
+    check_bounds(schema)
+
+
+def _check_text(source: str, name: str) -> None:
+    longest = max(map(len, source.splitlines()))
+    if longest > MAX_LINE:
+        raise RequestError(f"the {name} has a line of {longest} characters; at most {MAX_LINE} are read")
+    # Schemas inside of a grammar are nobody's but the library's to read: no such bomb in any spelling.
+    if name == "grammar" and (_MULTIPLE.search(source) or ("%json" in source and "\\u" in source)):
+        raise RequestError("the grammar may have no `multipleOf`, and no \\u beside %json")
 
 
 def _inside(item: Any) -> list[Any]:

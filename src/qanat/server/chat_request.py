@@ -10,7 +10,7 @@ from qanat.server.fields import FieldError, Fields, boolean, integer, text
 from qanat.server.messages import read_messages
 from qanat.server.sampling_fields import MAX_TOKENS, read_harmless, read_sampling, read_streaming
 from qanat.server.structure_fields import read_structure
-from qanat.server.tools import read_tools
+from qanat.server.tools import AUTO, read_tools
 
 __all__ = ["ChatDefaults", "ChatRequest", "read_chat_request"]
 
@@ -34,6 +34,13 @@ class ChatRequest:
     """Whether the stream ends with the usage."""
     return_progress: bool
     """Whether the stream tells how far the prompt has been read."""
+
+    @property
+    def has_form(self) -> bool:
+        """Whether a grammar has to be made for the reply."""
+        strict = any(tool["function"].get("strict") for tool in self.tools or ())
+        free = self.tool_choice == AUTO and self.parallel_tool_calls and not strict
+        return self.params.structure is not None or not free
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,11 @@ class CompletionRequest:
     include_usage: bool
     """Whether the stream ends with the usage."""
 
+    @property
+    def has_form(self) -> bool:
+        """Whether a grammar has to be made for the replies."""
+        return self.params.structure is not None
+
 
 def read_completion_request(value: Any) -> CompletionRequest:
     """Read a parsed JSON body.

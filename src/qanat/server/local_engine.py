@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 
@@ -30,6 +31,9 @@ from qanat.server.responses import EchoedPrompt
 
 __all__ = ["LocalEngine"]
 
+FORMS = 2
+"""Requests whose grammars are made at once."""
+
 
 class LocalEngine:
     """Answers with a model in this process. Making one blocks while the model loads; raises as `AsyncLLM`.
@@ -42,12 +46,16 @@ class LocalEngine:
 
     def __init__(self, options: EngineOptions) -> None:
         self.llm = AsyncLLM(**asdict(options))
+        # Whoever asks for a form waits for others who do, not those who want text.
+        self._forms = ThreadPoolExecutor(FORMS, thread_name_prefix="qanat-forms")
         self.info = ModelInfo(self.llm.max_model_len, chat_defaults(self.llm))
 
     @asynccontextmanager
     async def run(self, request: Request, options: RequestOptions) -> AsyncIterator[Running]:
         """As `EngineClient.run`."""
-        generations, echoed = await asyncio.to_thread(self._prepare, request, options)
+        pool = self._forms if request.has_form else None
+        loop = asyncio.get_running_loop()
+        generations, echoed = await loop.run_in_executor(pool, self._prepare, request, options)
         with self.llm.running(generations) as chunks:
             yield Running(echoed, chunks)
 

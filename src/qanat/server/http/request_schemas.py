@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from qanat.engine.sampling_params import MAX_LOGPROBS, MAX_STOPS
-from qanat.engine.structure import MAX_SOURCE
+from qanat.engine.structure import MAX_LINE, MAX_SOURCE
 from qanat.server.completion_request import MAX_IDS, MAX_PROMPTS
 from qanat.server.fields import MAX_TEXT
 from qanat.server.messages import MAX_CALLS, MAX_MESSAGES, MAX_PARTS
@@ -127,7 +127,7 @@ def _form() -> Schema:
     forms = [
         _object(["type"], type={"enum": ["text", "json_object"]}),
         _object(["type", "json_schema"], type={"const": "json_schema"}, json_schema=wrapped),
-        _object(["type", "regex"], type={"const": "regex"}, regex=source),
+        _object(["type", "regex"], type={"const": "regex"}, regex={**source, "maxLength": MAX_LINE}),
         _object(["type", "grammar"], type={"const": "grammar"}, grammar=source),
     ]
     return {"anyOf": forms}

@@ -12,16 +12,26 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from qanat.errors import GrammarError
+from qanat.text.dialects.argument_forms import (
+    VALUE_END,
+    Form,
+    Literal,
+    Pattern,
+    Text,
+    argument_forms,
+)
 from qanat.text.dialects.argument_types import ArgumentTypes
+from qanat.text.dialects.schema_bounds import check_bounds
 
 __all__ = ["CALL", "JSON_BLANKS", "call_body", "call_list"]
 
 CALL = "<tool_call>"
 _CALL_END = "</tool_call>"
-_VALUE_END = "</parameter>"
 
-_SILENT = frozenset({"title", "description", "default", "examples", "deprecated", "$comment", "nullable"})
-"""Keywords of a schema that allow and forbid nothing (`nullable` is seen by `ArgumentTypes`)."""
+_MOST_NAME = 256
+"""Characters of a name: whoever reads a call looks no further for its end."""
+_PARAMETERS = frozenset({"type", "properties", "required", "additionalProperties", "$defs", "definitions"})
+_SILENT = frozenset({"title", "description", "$schema", "$id", "$comment", "examples", "default", "strict"})
 JSON_BLANKS = r"( |\n {0,32})?"
 """What may stand between the parts of JSON: a space, or a new line and its indentation. With no more than
 that a model cannot stay there for good."""
@@ -66,96 +76,88 @@ def _body(tools: Sequence[dict[str, Any]], tag: Tag) -> str:
     lines = [f'body: "\\n<function=" ({" | ".join(names)}) "</function>\\n" {tag(_CALL_END)}']
     for name, tool in zip(names, tools, strict=True):
         lines += _function(name, tool.get("function", tool), types)
-    lines += [f'text[suffix="{_VALUE_END}"]: /(?s:.*)/', ""]
-    return "\n".join(lines)
+    return "\n".join([*lines, ""])
 
 
 def _function(rule: str, function: Mapping[str, Any], types: ArgumentTypes) -> Iterable[str]:
     """The rules of one function: its name and its parameters."""
     name = function.get("name")
-    if not isinstance(name, str) or not name.strip() or _NOT_IN_NAME.search(name):
-        raise GrammarError(f"a tool is called {name!r}, which cannot be written in a call")
+    if not isinstance(name, str) or not _writable(name):
+        raise GrammarError(f"a tool is called {_shown(name)}, which cannot be written in a call")
+    try:
+        return _parameters(rule, name, function, types)
+    except GrammarError as error:
+        raise GrammarError(f"the tool {_shown(name)}: {error}") from None
+
+
+def _parameters(rule: str, name: str, function: Mapping[str, Any], types: ArgumentTypes) -> Iterable[str]:
     schema = function.get("parameters") or {}
     if not isinstance(schema, Mapping):
-        raise GrammarError(f"the tool {name!r}: `parameters` must be an object")
-    strict = bool(function.get("strict"))
-    properties = schema.get("properties") or {}
-    required = schema.get("required") or []
+        raise GrammarError("`parameters` must be an object")
+    check_bounds(schema)
+    unkept = next((key for key in schema if key not in _PARAMETERS | _SILENT), None)
+    if unkept is not None:
+        raise GrammarError(f"calls cannot be held to {_shown(unkept)} of its `parameters`")
+    properties, required = schema.get("properties") or {}, schema.get("required") or []
     if not isinstance(properties, Mapping) or not isinstance(required, list):
-        raise GrammarError(f"the tool {name!r}: `properties` must be an object and `required` a list")
-    missing = next((key for key in required if key not in properties), None)
+        raise GrammarError("`properties` must be an object and `required` a list")
+    missing = next((key for key in required if not isinstance(key, str) or key not in properties), None)
     if missing is not None:
-        raise GrammarError(f"the tool {name!r} requires {missing!r}, which is not among its properties")
+        raise GrammarError(f"{_shown(missing)} is required, but is not among its properties")
     parts = [_quoted(name + ">\n")]
-    rules = []
+    rules: list[str] = []
     for place, (key, value) in enumerate(properties.items()):
-        if not key or key != key.strip() or _NOT_IN_NAME.search(key):
-            raise GrammarError(
-                f"the tool {name!r} has a parameter {key!r}, which cannot be written in a call"
-            )
+        if not _writable(key):
+            raise GrammarError(f"it has a parameter {_shown(key)}, which cannot be written in a call")
         own = f"{rule}p{place}"
         parts.append(own if key in required else f"{own}?")
-        allowed = types.of(name, key)
-        if strict:
-            _check_strict(name, key, value, allowed)
-        rules.append(
-            f"{own}: {_quoted(f'<parameter={key}>' + chr(10))} {_value(value, schema, allowed)} " + '"\\n"'
-        )
+        try:
+            forms = argument_forms(value, schema, types.of(name, key), strict=bool(function.get("strict")))
+        except GrammarError as error:
+            raise GrammarError(f"its parameter {_shown(key)}: {error}") from None
+        rules += _argument(own, key, forms)
     return [f"{rule}: {' '.join(parts)}", *rules]
 
 
-def _value(schema: Any, root: Mapping[str, Any], types: frozenset[str] | None) -> str:
-    """A value and its closing tag."""
-    end = _quoted("\n" + _VALUE_END)
-    listed = _listed(schema)
-    if listed is not None:
-        return f"({' | '.join(map(_quoted, listed))}) {end}"
-    if types is None or "string" in types:
-        return "text"
-    if types == {"boolean"}:  # as Python writes them, too: templates show them so
-        return f'("true" | "false" | "True" | "False") {end}'
-    inner = dict(schema) if isinstance(schema, Mapping) else {}
-    for name in ("$defs", "definitions"):
-        if name in root:
-            inner.setdefault(name, root[name])
-    inner["x-guidance"] = {"whitespace_pattern": JSON_BLANKS}
-    return f"%json {json.dumps(inner)} {end}"
+def _argument(rule: str, key: str, forms: Sequence[Form]) -> Iterable[str]:
+    """The rules of one parameter: its tags, and the ways in which its value is written."""
+    ways: list[str] = []
+    rules: list[str] = []
+    for place, form in enumerate(forms):
+        if isinstance(form, Text):
+            own = f"{rule}t{place}"
+            ways.append(own)
+            rules.append(f'{own}[suffix="{VALUE_END}"]: /{_any_text(form)}/')
+            continue
+        inner = (
+            _quoted(form.text)
+            if isinstance(form, Literal)
+            else f"/{form.source}/"
+            if isinstance(form, Pattern)
+            else "%json " + json.dumps({**form.schema, "x-guidance": {"whitespace_pattern": JSON_BLANKS}})
+        )
+        ways.append(f"{inner} {_quoted(chr(10) + VALUE_END)}")
+    opening = _quoted(f"<parameter={key}>\n")
+    return [f'{rule}: {opening} ({" | ".join(ways)}) "\\n"', *rules]
 
 
-def _listed(schema: Any) -> list[str] | None:
-    """The values of an enumeration as a call writes them; None if it is none."""
-    if not isinstance(schema, Mapping):
-        return None
-    values = [schema["const"]] if "const" in schema else schema.get("enum")
-    if not isinstance(values, list) or not values:
-        return None
-    written = [value if isinstance(value, str) else json.dumps(value) for value in values]
-    return written if not any(_VALUE_END in text for text in written) else None
+def _any_text(form: Text) -> str:
+    """An expression for text and the new line behind it; one without bounds may leave that out."""
+    if form == Text():
+        return "(?s:.*)"
+    most = "" if form.most is None else form.most
+    return f"(?s:.{{{form.least},{most}}}\\n)"
 
 
-def _check_strict(name: str, key: str, schema: Any, types: frozenset[str] | None) -> None:
-    """Refuse what the grammar would allow more of than the schema does."""
-    if types is not None and "string" not in types:
-        return
-    if _listed(schema) is not None or (isinstance(schema, Mapping) and _plain(schema)):
-        return
-    raise GrammarError(
-        f"the tool {name!r} is strict, but its parameter {key!r} cannot be held to its schema: a string may "
-        "have a type, `enum` or `const`, and no other condition"
-    )
-
-
-def _plain(schema: Mapping[str, Any]) -> bool:
-    """Whether any text is a value: only a type is asked for, or one of several that need no structure."""
-    rest = {key: value for key, value in schema.items() if key not in _SILENT}
-    members = rest.pop("anyOf", rest.pop("oneOf", None))
-    if members is not None:
-        return not rest and all(isinstance(member, Mapping) and _plain(member) for member in members)
-    kinds = rest.pop("type", None)
-    kinds = kinds if isinstance(kinds, list) else [kinds]
-    return not rest and all(kind in ("string", "null", "boolean", "integer", "number") for kind in kinds)
+def _writable(name: str) -> bool:
+    return bool(name) and name == name.strip() and len(name) <= _MOST_NAME and not _NOT_IN_NAME.search(name)
 
 
 def _quoted(text: str) -> str:
     """A text in a grammar."""
-    return json.dumps(text, ensure_ascii=False)
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
