@@ -352,6 +352,7 @@ def test_a_schema_is_typed_or_in_a_file_and_the_answer_is_json_of_it(tmp_path: P
     [
         (["--schema", "{"], "the schema is not JSON"),
         (["--schema", "nowhere.json"], "nowhere.json: no such file"),
+        (["--schema", "[]"], "the schema must be a JSON object"),
         (["--schema", '{"not": {}}'], "the JSON schema cannot be used"),
         (["--schema", "{}", "--ignore-eos"], "--ignore-eos contradicts --schema"),
         (["--schema", "{}", "--min-tokens", "3"], "--min-tokens contradicts --schema"),

@@ -133,7 +133,7 @@ def read_tools(name: str) -> list[dict[str, Any]]:
 
 def read_schema(given: str) -> dict[str, Any]:
     """A JSON schema, typed as it is or in a file of that name."""
-    if not given.lstrip().startswith("{"):
+    if given.lstrip()[:1] not in ("{", "["):
         value = read_json(given)
         where = _source(given)
     else:

@@ -39,7 +39,7 @@ class Supervisor:
 
     @property
     def state(self) -> str:
-        """`loading`, `ready` or `dead`."""
+        """`loading`, `ready` or `dead`; between a death and the next start, if there is one, `loading`."""
         if self._child is not None and self._child.state == "ready":
             return "ready"
         return "loading" if self._loading else "dead"
@@ -79,6 +79,7 @@ class Supervisor:
                 return
             pause = FIRST_PAUSE if clock.time() - born > LONG_LIFE else pause
             while True:
+                self._loading = True
                 self._tell(f"the engine's process died ({how}); it is started again in {pause:g} s")
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)

@@ -117,6 +117,8 @@ def test_an_engine_that_died_is_started_again_where_that_is_wanted() -> None:
         [child] = server.children()
         os.kill(child, signal.SIGKILL)
         eventually(lambda: state(server)[0] == 503)
+        assert state(server) == (503, {"status": "loading"})  # nobody has to do anything about it
+        assert server.refused(503, CHAT, messages=ask())["code"] == "loading"
         eventually(lambda: state(server)[0] == 200)
         assert server.post(CHAT, messages=ask("Who are you?"))["choices"][0]["message"]["content"]
         [other] = server.children()

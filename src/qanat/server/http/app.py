@@ -93,6 +93,8 @@ class _Outcomes:
         except HTTPException as error:
             message = _WORDS.get(error.status_code, error.detail)
             headers = dict(error.headers or {})
+            if error.status_code == 405:
+                message += f"; it may be asked with {headers.get('Allow', 'another one')}"
             answer = refusal(error.status_code, message, headers=headers)
             if "connection" in headers:
                 await refuse_body(answer, receive, noting)
