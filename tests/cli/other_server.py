@@ -39,6 +39,8 @@ class OtherServer:
     def __init__(self) -> None:
         self.pieces: list[bytes] = [HEAD, event(content="hello"), last(), b"data: [DONE]\n\n"]
         self.models: bytes = whole("200 OK", MODELS)
+        self.queued: list[list[bytes]] = []
+        """What the next connections get, before `pieces`."""
         self.pause = 0.0
         self.heads: list[str] = []
         self.bodies: list[dict[str, Any]] = []
@@ -70,7 +72,7 @@ class OtherServer:
                     connection.sendall(self.models)
                     return
                 self.bodies.append(json.loads(body))
-                for piece in self.pieces:
+                for piece in self.queued.pop(0) if self.queued else self.pieces:
                     connection.sendall(piece)
                     time.sleep(self.pause)
             except OSError:

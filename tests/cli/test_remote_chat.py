@@ -16,7 +16,8 @@ from qanat.cli.remote_model import RemoteOptions, open_remote
 from qanat.cli.sampling import SETTINGS
 from qanat.errors import QanatError
 from qanat.server.chat_request import read_chat_request
-from qanat.server.remote.address import base_url, check_key, is_private
+from qanat.server.key_file import check_key
+from qanat.server.remote.address import base_url, is_private
 from qanat.server.remote.client import RemoteClient
 from qanat.server.remote.errors import RemoteError
 from qanat.server.remote.events import MOST_LINE, events

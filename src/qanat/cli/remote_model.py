@@ -17,7 +17,7 @@ from qanat.cli.output import note
 if TYPE_CHECKING:
     from qanat.cli.chat_state import Conversation
     from qanat.server.remote.chunks import RemoteChunk, RemoteReply
-    from qanat.server.remote.client import RemoteClient
+    from qanat.server.remote.client import ListedModel, RemoteClient
 
 __all__ = ["RemoteModel", "RemoteOptions", "open_remote"]
 
@@ -131,7 +131,7 @@ def open_remote(options: RemoteOptions, model: str | None) -> RemoteModel:
 
 
 def _key(options: RemoteOptions) -> str | None:
-    from qanat.server.remote.address import check_key
+    from qanat.server.key_file import check_key, read_keys
 
     if options.api_key_env is not None and options.api_key_file is not None:
         raise InputError("--api-key-env and --api-key-file both name a key: choose one")
@@ -141,21 +141,17 @@ def _key(options: RemoteOptions) -> str | None:
             raise InputError(f"--api-key-env {options.api_key_env}: no such variable in the environment")
         return check_key(found, f"--api-key-env {options.api_key_env}")
     if options.api_key_file is not None:
-        where = f"--api-key-file {options.api_key_file}"
-        try:
-            text = options.api_key_file.read_bytes().decode("utf-8", "replace")
-        except (OSError, ValueError) as error:
-            raise InputError(f"{where}: {getattr(error, 'strerror', None) or error}") from None
-        lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
-        return check_key(lines[0] if lines else "", where)
+        keys = read_keys(options.api_key_file)
+        for number, key in keys[:1]:
+            return check_key(key, f"--api-key-file {options.api_key_file}: line {number}")
+        raise InputError(f"--api-key-file {options.api_key_file} holds no key")
     return None
 
 
-def _only(models: list[dict[str, Any]]) -> str:
+def _only(models: list[ListedModel]) -> str:
     if not models:
         raise InputError("the server names no models: name one with -m")
-    roots = {model.get("root") or model["id"] for model in models}
-    if len(roots) > 1:  # several names of one model have the same root
-        shown = ", ".join(model["id"] for model in models[:20]) + (", ..." if len(models) > 20 else "")
+    if len({model.root for model in models}) > 1:
+        shown = ", ".join(model.id for model in models[:20]) + (", ..." if len(models) > 20 else "")
         raise InputError(f"the server has several models: name one with -m ({shown})")
-    return str(models[0]["id"])
+    return models[0].id

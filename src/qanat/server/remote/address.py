@@ -1,4 +1,4 @@
-"""Where a server is: the base URL as people write it, and the key that it may want."""
+"""Where a server is: the base URL as people write it, and who can read what is sent there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from qanat.errors import RequestError
 
-__all__ = ["base_url", "check_key", "is_private"]
+__all__ = ["base_url", "is_private"]
 
 _VERSION = re.compile(r"/v\d+[a-z0-9]*(/|$)")
 _ENDPOINT = re.compile(r"/(chat/completions|completions|models|responses)$")
@@ -35,6 +35,12 @@ def base_url(url: str) -> str:
         raise RequestError(f"--url {url}: nothing may follow the path")
     if not url.isascii() or any(c.isspace() or not c.isprintable() for c in url.strip()):
         raise RequestError("--url holds a character that no URL has: write it with %XX")
+    try:
+        parts.hostname.encode("idna")  # as a socket does, which is late for a sentence
+    except UnicodeError:
+        raise RequestError(
+            f"--url {url}: no host is called that: parts of 1 to 63 characters stand between dots"
+        ) from None
     path = _ENDPOINT.sub("", parts.path.rstrip("/")).rstrip("/")
     if not _VERSION.search(path):
         path += "/v1"
@@ -50,13 +56,3 @@ def is_private(base: str) -> bool:
         return ipaddress.ip_address(parts.hostname or "").is_loopback
     except ValueError:
         return False
-
-
-def check_key(key: str, where: str) -> str:
-    """A key without the blanks around it. RequestError if it cannot stand in a header."""
-    key = key.strip()
-    if not key:
-        raise RequestError(f"{where} holds no key")
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise RequestError(f"{where}: a key has no blanks, control characters or letters beyond ASCII")
-    return key

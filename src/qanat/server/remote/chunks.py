@@ -6,11 +6,13 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from qanat.server.remote.errors import RemoteError, error_message
+from qanat.server.remote.errors import RemoteError, error_message, shortened
 
 __all__ = ["RemoteCall", "RemoteChunk", "RemoteReply", "RemoteUsage", "ReplyReader"]
 
 MOST_CALLS = 128
+MOST_COUNT = 2**53
+"""Tokens that can be meant: as far as every reader of JSON counts whole numbers."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ class ReplyReader:
             # Two names of one thing; a server that sends both sends the same.
             reasoning += _text(delta, "reasoning_content") or _text(delta, "reasoning")
             self._calls(_list(delta.get("tool_calls"), "tool_calls"))
-            self.finish_reason = _text(choice, "finish_reason") or self.finish_reason
+            self.finish_reason = shortened(_text(choice, "finish_reason")) or self.finish_reason
         return RemoteChunk(text, reasoning)
 
     def _calls(self, pieces: list[Any]) -> None:
@@ -143,7 +145,8 @@ def _text(fields: dict[str, Any], name: str) -> str:
 
 
 def _count(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
+    counts = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_COUNT
+    return int(value) if counts else 0
 
 
 def _start(data: bytes) -> str:

@@ -5,18 +5,29 @@ from __future__ import annotations
 import json
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
 import httpx2
 
 from qanat.server.remote.chunks import RemoteChunk, ReplyReader
-from qanat.server.remote.errors import RemoteError, refused
+from qanat.server.remote.errors import MOST_MESSAGE, RemoteError, refused, shortened
 from qanat.server.remote.events import events
 
-__all__ = ["RemoteClient"]
+__all__ = ["ListedModel", "RemoteClient"]
 
 MOST_BODY = 4 * 1024 * 1024
 """Bytes of an answer that is read whole."""
+
+
+@dataclass(frozen=True)
+class ListedModel:
+    """A name that a server answers to."""
+
+    id: str
+    root: str
+    """What is behind the name: several names of one model have the same root."""
 
 
 class RemoteClient:
@@ -28,6 +39,9 @@ class RemoteClient:
         connecting: seconds until a connection must stand.
         silence: seconds in which nothing comes, until an answer counts as lost. Long prompts take long, and
             not every server says meanwhile that it is alive.
+
+    Raises:
+        RemoteError: the environment names a proxy or certificates that cannot be used.
     """
 
     def __init__(
@@ -37,22 +51,32 @@ class RemoteClient:
         self._key = key
         self._connecting, self._silence = connecting, silence
         # Redirects are not followed: they would take the key and the conversation to another server.
-        self._http = httpx2.Client(
-            # Not compressed: a compressor holds back what should be seen at once.
-            headers={"accept-encoding": "identity", **({"authorization": f"Bearer {key}"} if key else {})},
-            timeout=httpx2.Timeout(silence, connect=connecting),
-            follow_redirects=False,
-            # A connection for each answer: people think for minutes, and a server may close one just as it is
-            # used again.
-            limits=httpx2.Limits(max_keepalive_connections=0),
-        )
+        try:
+            self._http = httpx2.Client(
+                # Not compressed: a compressor holds back what should be seen at once.
+                headers={
+                    "accept-encoding": "identity",
+                    **({"authorization": f"Bearer {key}"} if key else {}),
+                },
+                cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # none is kept, of anybody
+                timeout=httpx2.Timeout(silence, connect=connecting),
+                follow_redirects=False,
+                # A connection for each answer: people think for minutes, and a server may close one just as
+                # it is used again.
+                limits=httpx2.Limits(max_keepalive_connections=0),
+            )
+        except (ValueError, ImportError, OSError, httpx2.InvalidURL) as error:
+            raise RemoteError(
+                f"no connection can be made as the environment wants it ({_reason(error)}): see to HTTP_PROXY, "
+                "HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR"
+            ) from None
 
     def close(self) -> None:
         """Free what the client holds."""
         self._http.close()
 
-    def models(self) -> list[dict[str, Any]]:
-        """The models that the server names, each with its `id`. RemoteError."""
+    def models(self) -> list[ListedModel]:
+        """The names of models that can be asked for, as far as the list has them in its form. RemoteError."""
         with self._asking("GET", "/models") as answer:
             body = _beginning(answer)
         try:
@@ -61,7 +85,11 @@ class RemoteClient:
             found = None
         if not isinstance(found, list):
             raise RemoteError(f"{self._base}/models gives no list of models: name one with -m")
-        return [m for m in found if isinstance(m, dict) and isinstance(m.get("id"), str) and m["id"].strip()]
+        models = [model for model in found if isinstance(model, dict) and _is_name(model.get("id"))]
+        return [
+            ListedModel(model["id"], model["root"] if _is_name(model.get("root")) else model["id"])
+            for model in models
+        ]
 
     def chat(self, body: dict[str, Any]) -> Generator[RemoteChunk, None, None]:
         """Send a body of /chat/completions, which must ask for a stream; the last chunk has the reply.
@@ -76,7 +104,7 @@ class RemoteClient:
             kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind != "text/event-stream":
                 raise RemoteError(
-                    f"the server answers with {kind or 'nothing that has a type'} instead of a stream of "
+                    f"the server answers with {shortened(kind) or 'nothing that has a type'} instead of a stream of "
                     "events: is this the address of an OpenAI API?"
                 )
             ended = False
@@ -117,7 +145,7 @@ class RemoteClient:
             raise RemoteError(
                 f"{self._base} cannot be reached ({_reason(error)}): does a server run there?"
             ) from None
-        except (httpx2.RequestError, httpx2.InvalidURL) as error:
+        except (httpx2.RequestError, httpx2.InvalidURL, UnicodeError) as error:  # UnicodeError: a proxy's name
             raise RemoteError(f"the connection to {self._base} broke ({_reason(error)})") from None
 
 
@@ -130,6 +158,13 @@ def _beginning(answer: httpx2.Response) -> bytes:
         if size > MOST_BODY:
             break
     return b"".join(pieces)
+
+
+def _is_name(value: Any) -> bool:
+    """Whether it can be the name of a model: text that can be shown and sent back."""
+    if not isinstance(value, str) or not value.strip() or len(value) > MOST_MESSAGE:
+        return False
+    return not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def _reason(error: Exception) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from qanat.errors import QanatError
 
-__all__ = ["RemoteError", "error_message", "refused"]
+__all__ = ["RemoteError", "error_message", "refused", "shortened"]
 
 MOST_MESSAGE = 500
 """Characters of a server's own words that are shown."""
@@ -27,9 +27,10 @@ def error_message(value: Any) -> str | None:
         if isinstance(found, dict):
             words = found.get("message") or found.get("detail")
             if isinstance(words, str) and words.strip():
-                hint = _BY_CODE.get(str(found.get("code")))
-                return _short(words) + (f" ({hint})" if hint else "")
-    return _short(error) if isinstance(error, str) and error.strip() else None
+                code = found.get("code")
+                hint = _BY_CODE.get(code) if isinstance(code, str) else None
+                return shortened(words) + (f" ({hint})" if hint else "")
+    return shortened(error) if isinstance(error, str) and error.strip() else None
 
 
 def refused(status: int, body: bytes, headers: dict[str, str], *, url: str, key: bool) -> RemoteError:
@@ -54,7 +55,7 @@ def refused(status: int, body: bytes, headers: dict[str, str], *, url: str, key:
         return RemoteError(f"the server is busy (429){_when(headers.get('retry-after'))}{words}")
     if 300 <= status < 400:
         target = headers.get("location", "elsewhere")
-        return RemoteError(f"the server sends us to {_short(target)} ({status}): give that as --url")
+        return RemoteError(f"the server sends us to {shortened(target)} ({status}): give that as --url")
     if status >= 500:
         return RemoteError(f"the server failed ({status}){_when(headers.get('retry-after'))}{words}")
     return RemoteError(f"the server refuses the request ({status}){words}")
@@ -73,9 +74,10 @@ def _when(retry_after: str | None) -> str:
     seconds = retry_after.strip()
     if seconds.isascii() and seconds.isdigit() and len(seconds) < 8:
         return f"; try again in {int(seconds)} s"
-    return f"; try again after {_short(seconds)}"
+    return f"; try again after {shortened(seconds)}"
 
 
-def _short(text: str) -> str:
+def shortened(text: str) -> str:
+    """A server's own words as part of a sentence: on one line, and no more than a person reads."""
     text = " ".join(text.split())
     return text if len(text) <= MOST_MESSAGE else text[:MOST_MESSAGE] + " ..."

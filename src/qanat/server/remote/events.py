@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 
 from qanat.server.remote.errors import RemoteError
@@ -15,11 +16,14 @@ MOST_LINE = 16 * 1024 * 1024
 def events(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """The data of each event; comments and other fields are left out, and so is an event without an end.
 
-    Source: the HTML standard, "Server-sent events". A line may end in LF or CR LF.
+    Source: the HTML standard, "Server-sent events". A line may end in LF or CR LF, and a byte order mark before
+    the first is left out.
     """
     data: list[bytes] = []
     size = 0
-    for line in _lines(pieces):
+    for number, line in enumerate(_lines(pieces)):
+        if number == 0:
+            line = line.removeprefix(BOM_UTF8)
         if not line:
             if data:
                 yield b"\n".join(data)
