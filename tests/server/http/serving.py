@@ -10,7 +10,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +173,16 @@ class Program(Client):
         return found
 
 
+def ready_port(lines: Iterable[str]) -> int:
+    """Where a server says that it listens; what it says before is only told if it fails."""
+    before = []
+    for line in lines:
+        if line.startswith("ready: "):
+            return int(line.split("/v1")[0].rpartition(":")[2])
+        before.append(line)
+    raise AssertionError("it never became ready: " + "".join(before))
+
+
 @contextlib.contextmanager
 def program(*options: str) -> Iterator[Program]:
     """`qanat serve` with the built-in model on a free port, ready."""
@@ -180,9 +190,7 @@ def program(*options: str) -> Iterator[Program]:
     with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, env=environment()) as process:
         try:
             assert process.stderr is not None
-            line = process.stderr.readline()
-            assert line.startswith("ready: "), line + process.stderr.read()
-            yield Program(process, int(line.split("/v1")[0].rpartition(":")[2]))
+            yield Program(process, ready_port(process.stderr))
         finally:
             if process.poll() is None:
                 process.kill()

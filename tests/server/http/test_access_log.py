@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
+import io
 import json
+import re
+import socket
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
 from qanat.server.errors import UnavailableError
-from qanat.server.http import access_log
+from qanat.server.http import access_log, body, protocol
 from qanat.server.http.access_log import Entry, as_text
 from tests.cli.commands import command, environment
 from tests.server.bodies import ask
 from tests.server.http.fakes import FakeEngine
-from tests.server.http.serving import Client, Program, eventually, raw, served
+from tests.server.http.serving import Client, Program, eventually, raw, ready_port, served
 
 CHAT = "/v1/chat/completions"
 
@@ -125,6 +132,46 @@ def test_who_went_away_is_noted_with_499(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "completion_tokens" not in line
 
 
+POST = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: mine\r\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "status", "asked"),
+    [
+        (b"no request\r\n\r\n", 400, None),
+        (b"GET /health HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400, None),
+        (b"GET /health HTTP/1.1\r\nX: " + b"x" * 50_000 + b"\r\n\r\n", 431, None),
+        (b"GET /health HTT", 408, None),
+        (POST + b"Content-Length: x\r\n\r\n", 400, None),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\nno length\r\n", 400, ("POST", CHAT)),
+    ],
+    ids=["no request", "two hosts", "long head", "slow head", "length", "chunks"],
+)
+@pytest.mark.parametrize("slow", [False, True])
+def test_what_the_protocol_refuses_has_an_id_and_one_line(
+    monkeypatch: pytest.MonkeyPatch, data: bytes, status: int, asked: tuple[str, str] | None, slow: bool
+) -> None:
+    log = Lines(monkeypatch)
+    monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.5)
+    monkeypatch.setattr(body, "LINGER", 0.05)
+    with served(FakeEngine(), log="json") as client:
+        with socket.create_connection(("127.0.0.1", client.port), timeout=10) as connection:
+            head, separator, rest = data.partition(b"\r\n\r\n")
+            for piece in (head + separator, rest) if slow else (data,):
+                with contextlib.suppress(ConnectionError):
+                    connection.sendall(piece)
+                time.sleep(0.05)
+            answer = b"".join(iter(lambda: connection.recv(65536), b""))
+        told = http.client.parse_headers(io.BytesIO(answer.partition(b"\r\n")[2]))["x-request-id"]
+        assert int(answer.split()[1]) == status
+        [line] = log.read(1)
+        assert (line["status"], line["id"], line["client"]) == (status, told, "127.0.0.1")
+        assert (told == "mine") == (asked is not None)
+        assert (line.get("method"), line.get("path")) == (asked or (None, None))
+        path = asked[1] if asked else "other"
+        assert client.metric(f'qanat_http_answers_total{{path="{path}",status="{status}"}}') == 1
+
+
 HOSTILE = [
     b"/a%0ab",
     b"/%1b[31m",
@@ -133,7 +180,38 @@ HOSTILE = [
     b"/" + b"x" * 20_000,
     b"/%e2%80%a8",
     b"/%ff",
+    b"/x%20200%200.001s%20id=forged",
+    b"/x%22%20200%200.001s%20id=forged",
+    b"/x%5c%22%20200",
+    b"/%20",
+    b"/'%20'",
+    b"/%7f",
 ]
+WORD = re.compile(r'(?P<name>[a-z_]+=)?(?:"(?P<text>(?:[^"\\]|\\.)*)"|(?P<plain>[^" ]+))(?: |$)')
+
+
+def taken_apart(line: str) -> list[str]:
+    """A line of `--log text` as fields: what stands between blanks, or in the quotes of JSON."""
+    found, at = [], 0
+    while at < len(line):
+        match = WORD.match(line, at)
+        assert match is not None, line[at:]
+        text = match["plain"] if match["text"] is None else json.loads(f'"{match["text"]}"')
+        found.append((match["name"] or "") + text)
+        at = match.end()
+    return found
+
+
+@pytest.mark.parametrize("path", [unquote(path.decode()) for path in HOSTILE] + ["-", "id=x", None, ""])
+def test_a_line_for_people_can_be_taken_apart(path: str | None) -> None:
+    entry = Entry("mine", "::1", "POST", path, 0.0, 404, 1.25, error="invalid_request_error")
+    date, *fields = taken_apart(as_text(entry))
+    assert date == "1970-01-01T00:00:00.000Z"
+    assert fields == [
+        *("::1", "POST", "-" if path is None else path, "404", "1.250s"),
+        *("id=mine", "error=invalid_request_error"),
+    ]
+    assert as_text(entry).count(" - ") == (path is None)
 
 
 @pytest.mark.parametrize("form", ["json", "text"])
@@ -166,8 +244,7 @@ def test_the_program_logs_where_it_is_told_to_and_goes_on_when_nobody_reads() ->
     with subprocess.Popen(arguments, stdout=pipe, stderr=pipe, text=True, env=environment()) as process:
         assert process.stderr is not None
         assert process.stdout is not None
-        line = process.stderr.readline()
-        client: Client = Program(process, int(line.split("/v1")[0].rpartition(":")[2]))
+        client: Client = Program(process, ready_port(process.stderr))
         usage = client.post(CHAT, messages=ask("A secret."), max_tokens=3)["usage"]
         told = json.loads(process.stdout.readline())
         assert (told["prompt_tokens"], told["completion_tokens"]) == (usage["prompt_tokens"], 3)

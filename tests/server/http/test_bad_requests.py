@@ -80,6 +80,7 @@ def wrong(client: Client, bad: Bad) -> str | None:
         return f"no error object: {text[:200]!r}"
     message = error["message"]
     for good, what in (
+        (len(headers.get(b"x-request-id", b"")) > 8, "no id"),
         (headers[b"content-type"] == b"application/json", "content type"),
         (set(error) == {"message", "type", "param", "code"}, "keys"),
         (error["type"] == "invalid_request_error", "type"),

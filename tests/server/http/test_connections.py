@@ -88,6 +88,7 @@ def test_connections_beyond_their_number_are_told_to_come_again() -> None:
         for body_ in (None, b"x" * 300_000):
             status, answer, headers = client.ask("POST", CHAT, body_)
             assert (status, answer["error"]["code"]) == (503, "too_many_connections")
+            assert headers["x-request-id"]
             assert (headers["retry-after"], headers["connection"]) == ("1", "close")
         kept.request("GET", "/health")
         assert kept.getresponse().status == 200, "who was there already is answered"

@@ -16,7 +16,7 @@ import pytest
 
 from tests.cli.commands import assert_refused, command, environment, invoke
 from tests.server.bodies import ask
-from tests.server.http.serving import Program, eventually, program
+from tests.server.http.serving import Program, eventually, program, ready_port
 
 CHAT = "/v1/chat/completions"
 LONG: dict[str, Any] = {"messages": ask(), "ignore_eos": True, "temperature": 1, "max_tokens": 3000}
@@ -24,6 +24,14 @@ LONG: dict[str, Any] = {"messages": ask(), "ignore_eos": True, "temperature": 1,
 
 def state(server: Program) -> Any:
     return server.ask("GET", "/health")[:2]
+
+
+def test_what_a_server_says_before_it_is_ready_is_told_only_if_it_fails() -> None:
+    before = ["compiling the kernels ...\n", "loading\n"]
+    ready = "ready: OpenAI's API at http://127.0.0.1:81/v1, a page at http://127.0.0.1:81/ (Ctrl-C ends it)\n"
+    assert ready_port([*before, ready, "stopping\n"]) == 81
+    with pytest.raises(AssertionError, match=r"compiling the kernels \.\.\."):
+        ready_port(before)
 
 
 def test_told_to_stop_it_lets_answers_end_and_takes_nobody_new() -> None:
@@ -158,7 +166,7 @@ def test_a_module_in_the_folder_is_not_taken_for_the_librarys(tmp_path: Path) ->
         [sys.executable, "-c", script], cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=environment()
     ) as process:
         assert process.stderr is not None
-        assert process.stderr.readline().startswith("ready: ")
+        assert ready_port(process.stderr)
         process.terminate()
         assert process.wait(20) == 0
 

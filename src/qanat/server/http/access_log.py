@@ -24,13 +24,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from qanat.errors import QanatError
 from qanat.server.errors import error_response
 
-__all__ = ["ENTRY", "GONE", "AccessLog", "Entry", "as_json", "as_text", "to_stdout"]
+__all__ = ["ENTRY", "GONE", "ID_HEADER", "AccessLog", "Entry", "as_json", "as_text", "to_stdout"]
 
 ENTRY = "qanat.entry"
 """Where in the scope a request's `Entry` lies."""
 GONE = 499
 """The status, as nginx has it, of a request whose client went away."""
+ID_HEADER = "x-request-id"
 _ID = re.compile(r"[A-Za-z0-9._:+=/-]{1,128}")
+_PLAIN = re.compile(r"[!#-\[\]-~]+")
+"""What stands in a line as it is: printable ASCII without blanks, quotes and backslashes."""
 MOST_PATH = 256
 """Characters of a path in a log."""
 
@@ -41,8 +44,9 @@ class Entry:
 
     id: str
     client: str
-    method: str
-    path: str
+    method: str | None
+    """None, as the path: what came was no request of HTTP."""
+    path: str | None
     begun: float
     """Seconds since 1970."""
     status: int | None = None
@@ -58,6 +62,8 @@ class Entry:
 
     def __post_init__(self) -> None:
         self._begin = time.perf_counter()
+        self.refused: int | None = None
+        """The status that the protocol has answered with in the place of who else would."""
 
     @property
     def elapsed(self) -> float:
@@ -112,29 +118,46 @@ class AccessLog:
         """One request."""
         if scope["type"] != "http":  # nothing else is offered
             return
-        entry = scope[ENTRY] = Entry(
-            id=_identity(Headers(scope=scope).get("x-request-id")),
-            client=scope["client"][0] if scope["client"] else "",
-            method=scope["method"],
-            path=scope["path"][:MOST_PATH],
-            begun=time.time(),
-        )
+        entry = self.entry(scope)
 
         async def noting(message: Message) -> None:
             if message["type"] == "http.response.start":
                 entry.status = message["status"]
-                MutableHeaders(scope=message)["x-request-id"] = entry.id
+                MutableHeaders(scope=message)[ID_HEADER] = entry.id
             await send(message)
 
         try:
             await self._app(scope, receive, noting)
         finally:
-            status = GONE if entry.status is None else entry.status
-            entry.status, entry.seconds = status, entry.elapsed
-            path = scope["path"] if scope["path"] in self._paths else "other"
-            self._answers.labels(path, str(status)).inc()
-            if self._write is not None:
-                self._write(entry)
+            self.end(entry, entry.refused or entry.status or GONE, scope["path"])
+
+    def entry(self, scope: Scope) -> Entry:
+        """The entry of a request, made when it is first asked for."""
+        if ENTRY not in scope:
+            scope[ENTRY] = Entry(
+                id=_identity(Headers(scope=scope).get(ID_HEADER)),
+                client=scope["client"][0] if scope["client"] else "",
+                method=scope["method"],
+                path=scope["path"][:MOST_PATH],
+                begun=time.time(),
+            )
+        entry: Entry = scope[ENTRY]
+        return entry
+
+    def stranger(self, client: str) -> Entry:
+        """An entry for what is no request of HTTP."""
+        return Entry(_identity(None), client, None, None, time.time())
+
+    def over(self, app: ASGIApp) -> AccessLog:
+        """The same log and counts for another application."""
+        return AccessLog(app, answers=self._answers, paths=self._paths, write=self._write)
+
+    def end(self, entry: Entry, status: int, path: str | None = None) -> None:
+        """Count an answer, and write its line."""
+        entry.status, entry.seconds = status, entry.elapsed
+        self._answers.labels(path if path in self._paths else "other", str(status)).inc()
+        if self._write is not None:
+            self._write(entry)
 
 
 def _identity(given: str | None) -> str:
@@ -148,12 +171,18 @@ def as_json(entry: Entry) -> str:
 
 
 def as_text(entry: Entry) -> str:
-    """A line that people read."""
+    """A line that people read: words or JSON strings between blanks; `-` is a method or path unknown."""
     told = entry.told()
-    path = entry.path if entry.path.isprintable() and entry.path.isascii() else ascii(entry.path)
-    first = f"{told['time']} {entry.client} {entry.method} {path} {entry.status} {entry.seconds:.3f}s"
+    client, method, path = _word(entry.client), _word(entry.method), _word(entry.path)
+    first = f"{told['time']} {client} {method} {path} {entry.status} {entry.seconds:.3f}s"
     names = ("id", "stream", "prompt_tokens", "cached_tokens", "completion_tokens", "error")
-    return " ".join([first, *(f"{name}={told[name]}" for name in names if name in told)])
+    return " ".join([first, *(f"{name}={_word(str(told[name]))}" for name in names if name in told)])
+
+
+def _word(text: str | None) -> str:
+    if text is None:
+        return "-"
+    return text if _PLAIN.fullmatch(text) and text != "-" else json.dumps(text)
 
 
 def to_stdout(form: Callable[[Entry], str]) -> Write:

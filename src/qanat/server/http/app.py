@@ -25,7 +25,7 @@ _WORDS = {404: "there is nothing under this path", 405: "this path is not asked 
 _FORMS = {"none": None, "text": as_text, "json": as_json}
 
 
-def create_app(service: Service, keys: ApiKeys | None) -> ASGIApp:
+def create_app(service: Service, keys: ApiKeys | None) -> AccessLog:
     """The application. Every request is noted; whoever is let in by the guard finds the routes."""
     routes = create_routes(service)
     settings = service.settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from typing import Any
+from typing import Any, cast
 
 import h11
 from starlette.types import Receive, Scope, Send
@@ -13,6 +13,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from qanat.server.errors import error_object
 from qanat.server.http import body
+from qanat.server.http.access_log import ID_HEADER, AccessLog
 from qanat.server.http.replies import RETRY, refusal
 
 __all__ = ["HEAD_SECONDS", "PIPELINED", "Protocol"]
@@ -29,7 +30,8 @@ closed behind the answer: that is how HTTP/1.1 says that the rest must be asked 
 class Protocol(H11Protocol):
     """One connection.
 
-    uvicorn's `limit_concurrency` counts connections here: one beyond it is told so, and closed.
+    uvicorn's `limit_concurrency` counts connections here: one beyond it is told so, and closed. The
+    application must be an `AccessLog`: what is refused here has an id and a line too.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -38,12 +40,14 @@ class Protocol(H11Protocol):
         self._deaf = False
         """Whether what comes is thrown away, because the connection is about to be closed."""
         self._most, self.limit_concurrency = self.limit_concurrency, None
+        assert isinstance(self.app, AccessLog)
+        self._log: AccessLog = self.app
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client has come."""
         super().connection_made(transport)
         if self._most is not None and len(self.connections) > self._most:
-            self.app = _crowded
+            self.app = self._log.over(_crowded)
         self._watch_head()
 
     def data_received(self, data: bytes) -> None:
@@ -102,14 +106,20 @@ class Protocol(H11Protocol):
 
     def _refuse(self, status: int, words: str) -> None:
         """Answer, and close. As in `refuse_body` the client may first finish sending, and read why."""
-        if self.cycle is not None and not self.cycle.response_complete:  # a body that cannot be read on
+        asked = self.cycle is not None and not self.cycle.response_complete
+        if asked:  # a body that cannot be read on
+            entry = self._log.entry(cast(Scope, self.cycle.scope))
+            entry.refused = None if self.cycle.response_started else status
             self.cycle.disconnected = True
             self.cycle.message_event.set()
+        else:
+            entry = self._log.stranger(self.client[0] if self.client else "")
         data = json.dumps(error_object(status, words)).encode()
         headers = [
             ("content-type", "application/json"),
             ("content-length", str(len(data))),
             ("connection", "close"),
+            (ID_HEADER, entry.id),
         ]
         try:
             for event in (
@@ -121,6 +131,8 @@ class Protocol(H11Protocol):
         except h11.LocalProtocolError:  # in the middle of an answer: all that is left is to close
             self.transport.close()
             return
+        if not asked:
+            self._log.end(entry, status)
         self._deaf = True
         self.transport.write_eof()
         self.loop.call_later(body.LINGER, self.transport.close)

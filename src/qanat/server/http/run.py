@@ -11,10 +11,10 @@ from functools import partial
 from types import FrameType
 
 import uvicorn
-from starlette.types import ASGIApp
 
 from qanat.server.child_engine import LoadError
 from qanat.server.engine_client import EngineOptions
+from qanat.server.http.access_log import AccessLog
 from qanat.server.http.address import listen, url
 from qanat.server.http.api_keys import ApiKeys
 from qanat.server.http.app import create_app
@@ -75,7 +75,7 @@ def run_server(
         asyncio.run(_serve(settings, engine, keys, listener, tell))
 
 
-def configure(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
+def configure(app: AccessLog, settings: ServerSettings) -> uvicorn.Config:
     """uvicorn for an application: HTTP/1.1 by h11 and nothing else, within the settings' bounds."""
     return uvicorn.Config(
         app,
