@@ -24,20 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "src"), str(ROOT / "tests")]
 
-from tests.server.http.load import health_watched, load, percentile  # noqa: E402
-
-NOTHING = """
-from http.server import BaseHTTPRequestHandler, HTTPServer
-class Nothing(BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200)
-        self.end_headers()
-    def log_message(self, *_):
-        pass
-server = HTTPServer(("127.0.0.1", 0), Nothing)
-print(f"ready: http://127.0.0.1:{server.server_port}/", flush=True)
-server.serve_forever()
-"""
+from tests.server.http.load import health_watched, load, nothing_served, percentile  # noqa: E402
 
 
 @contextlib.contextmanager
@@ -68,7 +55,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=64)
     given, options = parser.parse_known_args()
     python = (sys.executable, "-m", "qanat", "serve", "--port", "0", *options)
-    with running(*python) as port, running(sys.executable, "-c", NOTHING) as nothing:
+    with running(*python) as port, nothing_served() as nothing:
         asyncio.run(load(port, clients=8, seconds=2))
         with (
             health_watched(port, given.seconds) as health,

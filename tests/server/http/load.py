@@ -58,12 +58,14 @@ async def load(port: int, *, clients: int, seconds: float, seed: int = 1) -> Out
 async def _client(port: int, rng: random.Random, end: float, found: Outcomes) -> None:
     while time.perf_counter() < end:
         try:
-            await _request(port, rng, found)
+            pause = await _request(port, rng, found)
+            await asyncio.sleep(min(pause, max(end - time.perf_counter(), 0)))
         except Exception as error:  # told by the test, with all others
             found.errors.append(f"{type(error).__name__}: {error}")
 
 
-async def _request(port: int, rng: random.Random, found: Outcomes) -> None:
+async def _request(port: int, rng: random.Random, found: Outcomes) -> float:
+    """One request; the seconds after which the server wants to be asked again."""
     leaves = rng.random() < LEAVERS
     in_prefill = leaves and rng.random() < 0.5
     words = rng.choice([3, 10, 30, 100]) if not in_prefill else 900
@@ -84,22 +86,22 @@ async def _request(port: int, rng: random.Random, found: Outcomes) -> None:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(reader.read(1), rng.random() * 0.1)
             found.counts["left early"] += 1
-            return
+            return 0
         head = await reader.readuntil(b"\r\n\r\n")
         status = int(head.split()[1])
         if status == 429:
-            assert b"retry-after" in head.lower(), "429 says when to come again"
             found.counts["refused"] += 1
-            await asyncio.sleep(0.05)
-            return
+            return _retry_after(head)
         assert status == 200, f"status {status}: {await reader.read(300)!r}"
         await _events(reader, found, begin, rng.randrange(1, 30) if leaves else None)
+        return 0
     finally:
         writer.close()
 
 
 async def _events(reader: asyncio.StreamReader, found: Outcomes, begin: float, leave_at: int | None) -> None:
-    latest, number, tokens = begin, 0, 0
+    """Read an answer to its end, or leave after so many events if it has not ended by then."""
+    latest, number, tokens, ended = begin, 0, 0, False
     async for line in reader:
         if line == b"data: [DONE]\n":
             found.counts["answered"] += 1
@@ -114,16 +116,52 @@ async def _events(reader: asyncio.StreamReader, found: Outcomes, begin: float, l
         latest, number = now, number + 1
         if item["usage"] is not None:
             tokens = item["usage"]["completion_tokens"]
-        if number == leave_at:
+        # Events are fewer than tokens: a model may say nothing for long, and then be at its end.
+        ended = ended or any(choice["finish_reason"] for choice in item["choices"])
+        if number == leave_at and not ended:
             found.counts["left late"] += 1
             return
     raise AssertionError("the stream ended without [DONE] and without an error")
+
+
+def _retry_after(head: bytes) -> float:
+    """Seconds after which who was sent away may ask again; whoever asks earlier is no client."""
+    lines = [line.lower().partition(b":") for line in head.split(b"\r\n")]
+    told = [int(value) for name, _, value in lines if name == b"retry-after"]
+    assert len(told) == 1, "429 says when to come again"
+    return told[0]
 
 
 def percentile(values: list[float], share: float) -> float:
     """The value that this share of all does not exceed."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+NOTHING = """
+from http.server import BaseHTTPRequestHandler, HTTPServer
+class Nothing(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+    def log_message(self, *_):
+        pass
+server = HTTPServer(("127.0.0.1", 0), Nothing)
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
+
+
+@contextlib.contextmanager
+def nothing_served() -> Iterator[int]:
+    """The port of a server that does nothing: how long it takes is what the machine takes for itself."""
+    command = [sys.executable, "-c", NOTHING]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield int(process.stdout.readline())
+        finally:
+            process.terminate()
 
 
 @contextlib.contextmanager
