@@ -1,4 +1,4 @@
-"""`qanat chat --url` against servers that send any value in any place: a sentence or an answer, never a bug."""
+"""`qanat chat --url` against servers that send anything anywhere: a sentence or an answer, never a bug."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CHUNK: Any = {
         {
             "index": 0,
             "delta": {
-                **{name: "a" for name in ("role", "content", "refusal", "reasoning", "reasoning_content")},
+                **dict.fromkeys(("role", "content", "refusal", "reasoning", "reasoning_content"), "a"),
                 "tool_calls": [{"index": 0, "id": "i", "function": {"name": "f", "arguments": "{}"}}],
             },
             "finish_reason": "stop",

@@ -151,9 +151,11 @@ def test_a_key_comes_from_the_environment_or_a_file(
     say(other, "--api-key-env", "THE_KEY")
     assert "authorization: bearer s3cret\r\n" in other.heads[-1].lower()
     file = tmp_path / "keys"
-    file.write_text("# mine\n\nfrom-file\n")
-    say(other, "--api-key-file", str(file))
-    assert "authorization: bearer from-file\r\n" in other.heads[-1].lower()
+    for before in (b"# mine\n\n", b"  # mine\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf# mine\r\n\t"):
+        file.write_bytes(before + b"from-file\nanother\n")
+        other.heads.clear()
+        say(other, "--api-key-file", str(file))
+        assert "authorization: bearer from-file\r\n" in other.heads[-1].lower()
 
 
 def test_a_key_that_is_none_is_refused_and_never_shown(
@@ -168,6 +170,8 @@ def test_a_key_that_is_none_is_refused_and_never_shown(
     assert_refused(bad, "--api-key-env BAD")
     assert "two words" not in bad.stderr
     assert_refused(say(other, "--api-key-file", str(tmp_path / "none")), "none")
+    (tmp_path / "keys").write_text("# mine\n\n two words\nfine\n")
+    assert_refused(say(other, "--api-key-file", str(tmp_path / "keys")), "keys: line 3", "no blanks")
     assert_refused(say(other, "--api-key-file", str(tmp_path), "--api-key-env", "GOOD"), "choose one")
     assert_refused(invoke("chat", "--api-key-env", "GOOD"), "--url")
     with pytest.raises(QanatError):

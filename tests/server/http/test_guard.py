@@ -12,6 +12,7 @@ from qanat.server.engine_client import EngineOptions
 from qanat.server.http.address import listen
 from qanat.server.http.api_keys import ApiKeys
 from qanat.server.http.page_files import page_paths
+from qanat.server.key_file import read_keys
 from qanat.server.local_engine import LocalEngine
 from tests.server.bodies import ask
 from tests.server.http.fakes import FakeEngine
@@ -153,6 +154,32 @@ def test_keys_are_those_that_the_file_has_now(tmp_path: Path) -> None:
         assert not keys.salt(["six!", "two!", "", "# none"])
     file.write_text("six!\n")
     assert keys.salt(["six!"])
+
+
+def test_marks_remarks_and_blanks_are_no_keys_and_what_cannot_be_one_is_refused(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "keys"
+    for data, keys in (
+        (b"\xef\xbb\xbffirst\n", ["first"]),
+        (b"\xef\xbb\xbf# ours\r\n\r\n\t# theirs\r\n  first \r\nsecond", ["first", "second"]),
+        (b"first#1\n", ["first#1"]),
+    ):
+        file.write_bytes(data)
+        assert [key for _, key in read_keys(file)] == keys
+        known = ApiKeys(file)
+        assert all(known.salt([key]) for key in keys)
+        assert not known.salt(["# theirs"])
+    for data, line in ((b"# ours\n\ntwo words\n", 3), ("ключ".encode(), 1), ("first".encode("utf-16"), 1)):
+        file.write_bytes(data)
+        with pytest.raises(RequestError, match=f"keys: line {line}: a key has no blanks"):
+            ApiKeys(file)
+
+
+def test_a_file_of_keys_without_an_end_is_not_read() -> None:
+    for read in (read_keys, ApiKeys):
+        with pytest.raises(RequestError, match="no file of keys"):
+            read(Path("/dev/zero"))
 
 
 def test_a_file_without_a_key_is_refused_from_the_beginning(tmp_path: Path) -> None:

@@ -67,8 +67,8 @@ class RemoteClient:
             )
         except (ValueError, ImportError, OSError, httpx2.InvalidURL) as error:
             raise RemoteError(
-                f"no connection can be made as the environment wants it ({_reason(error)}): see to HTTP_PROXY, "
-                "HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR"
+                f"no connection can be made as the environment wants it ({_reason(error)}): see to "
+                "HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR"
             ) from None
 
     def close(self) -> None:
@@ -104,8 +104,8 @@ class RemoteClient:
             kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind != "text/event-stream":
                 raise RemoteError(
-                    f"the server answers with {shortened(kind) or 'nothing that has a type'} instead of a stream of "
-                    "events: is this the address of an OpenAI API?"
+                    f"the server answers with {shortened(kind) or 'nothing that has a type'} instead of a "
+                    "stream of events: is this the address of an OpenAI API?"
                 )
             ended = False
             try:
@@ -145,7 +145,11 @@ class RemoteClient:
             raise RemoteError(
                 f"{self._base} cannot be reached ({_reason(error)}): does a server run there?"
             ) from None
-        except (httpx2.RequestError, httpx2.InvalidURL, UnicodeError) as error:  # UnicodeError: a proxy's name
+        except (
+            httpx2.RequestError,
+            httpx2.InvalidURL,
+            UnicodeError,
+        ) as error:  # UnicodeError: a proxy's name
             raise RemoteError(f"the connection to {self._base} broke ({_reason(error)})") from None
 
 

@@ -16,7 +16,7 @@ MOST_LINE = 16 * 1024 * 1024
 def events(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """The data of each event; comments and other fields are left out, and so is an event without an end.
 
-    Source: the HTML standard, "Server-sent events". A line may end in LF or CR LF, and a byte order mark before
+    Source: the HTML standard, "Server-sent events". A line may end in LF or CR LF; a byte order mark before
     the first is left out.
     """
     data: list[bytes] = []
