@@ -62,6 +62,55 @@ def test_everything_is_done_with_the_keyboard(talk: Talk) -> None:
     assert "answer again" in talk.page.inner_text("#help")
 
 
+@pytest.mark.parametrize("width", [1200, 770])
+def test_no_key_moves_the_frame_of_the_page(talk: Talk, width: int) -> None:
+    """The list stays beside what is read, whatever is pressed, and Escape leaves all as it was."""
+    talk.page.set_viewport_size({"width": width, "height": 700})
+    talk.ask("First", "One")
+    boxes = """['#sidebar', 'main'].map((name) => {
+        const {x, y, width, height} = document.querySelector(name).getBoundingClientRect();
+        return [x, y, width, height];
+    })"""
+    before = talk.page.evaluate(boxes)
+    for keys in ("Control+k", "Alt+i", "Alt+i", "Alt+s", "Alt+n", "Alt+r"):
+        talk.page.keyboard.press(keys)
+        assert talk.page.evaluate(boxes) == before, keys
+        talk.page.keyboard.press("Escape")
+        assert talk.page.evaluate(boxes) == before, keys
+
+
+def test_on_a_phone_the_list_is_opened_and_closed_by_keys(talk: Talk) -> None:
+    talk.page.set_viewport_size({"width": 360, "height": 640})
+    for opens in ("key", "button"):
+        if opens == "key":
+            talk.page.keyboard.press("Control+k")
+            talk.page.keyboard.type("x")
+            assert talk.page.input_value("#search") == "x"
+            talk.page.keyboard.press("Backspace")
+        else:
+            talk.page.click("#open-sidebar")
+        talk.page.locator("#shade").wait_for()
+        talk.page.keyboard.press("Escape")
+        talk.page.locator("#sidebar").wait_for(state="hidden")
+        talk.page.locator("#shade").wait_for(state="hidden")
+        assert talk.page.evaluate("document.activeElement.id") == "open-sidebar"
+
+
+def test_escape_closes_the_list_before_it_stops_a_reply(talk: Talk) -> None:
+    hold = Event()
+    talk.ask("Slow", Say("Slowly it comes", hold=hold), ends=False)
+    talk.page.set_viewport_size({"width": 360, "height": 640})
+    talk.page.click("#open-sidebar")
+    talk.page.keyboard.press("Escape")
+    talk.page.locator("#sidebar").wait_for(state="hidden")
+    assert talk.page.locator("#stop").is_visible()
+    talk.page.set_viewport_size({"width": 1200, "height": 640})
+    talk.page.keyboard.press("Control+k")
+    talk.page.keyboard.press("Escape")
+    talk.page.locator(".ended", has_text="Stopped.").wait_for()
+    hold.set()
+
+
 def test_a_phone_has_all_of_it(browser: Any, talk: Talk) -> None:
     talk.ask(
         "Wide", MARKDOWN + "\n```\n" + "x" * 400 + "\n```\n\n" + "y" * 300 + "\n\n$$" + "z+" * 200 + "z$$"

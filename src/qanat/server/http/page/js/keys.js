@@ -34,7 +34,7 @@ export function listenToKeys(actions) {
     const action =
       (event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "k" ? actions.search
       : event.altKey && !event.ctrlKey && !event.metaKey ? { KeyN: actions.begin, KeyR: actions.again, KeyI: actions.inside, KeyS: actions.settings }[event.code]
-      : plain && event.key === "Escape" ? actions.stop
+      : plain && event.key === "Escape" ? actions.escape
       : plain && !typing && event.key === "?" ? actions.help
       : undefined;
     if (!action) return;

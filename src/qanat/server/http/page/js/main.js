@@ -42,7 +42,7 @@ function show(conversation) {
   showEmpty();
   showState();
   sidebar.show(conversation.data.id);
-  closeSidebar();
+  sidebar.close();
   if (inside) showInside($("inside"), shown);
   else if (!matchMedia("(pointer: coarse)").matches) $("draft").focus();
 }
@@ -91,15 +91,6 @@ function setInside(on) {
   if (on) showInside($("inside"), shown);
   else thread.goToEnd();
 }
-
-const openSidebar = () => {
-  document.body.classList.add("with-sidebar");
-  $("shade").hidden = false;
-};
-const closeSidebar = () => {
-  document.body.classList.remove("with-sidebar");
-  $("shade").hidden = true;
-};
 
 // -- what is done ----------------------------------------------------------------------------------------
 
@@ -239,9 +230,6 @@ if (!CSS.supports("field-sizing", "content")) {
 $("new-chat").addEventListener("click", begin);
 $("show-chat").addEventListener("click", () => setInside(false));
 $("show-inside").addEventListener("click", () => setInside(true));
-$("open-sidebar").addEventListener("click", openSidebar);
-$("close-sidebar").addEventListener("click", closeSidebar);
-$("shade").addEventListener("click", closeSidebar);
 $("open-help").addEventListener("click", () => openHelp(KEYS));
 $("open-settings").addEventListener("click", settingsDialog);
 $("thinking").addEventListener("click", () => changeSettings(() => {
@@ -267,12 +255,11 @@ function changeSettings(change) {
 }
 
 listenToKeys({
-  stop: () => shown.run && shown.stop(),
-  search: () => {
-    openSidebar();
-    $("search").focus();
-    $("search").select();
+  escape: () => {
+    if (sidebar.covers) sidebar.leave();
+    else shown.stop();
   },
+  search: () => sidebar.search(),
   begin,
   inside: () => setInside(!inside),
   settings: settingsDialog,

@@ -16,9 +16,38 @@ export class Sidebar {
     this._search.addEventListener("input", () => this.show());
     this._turn = 0;
     this.current = null;
+    $("open-sidebar").addEventListener("click", () => this.open());
+    for (const id of ["close-sidebar", "shade"]) $(id).addEventListener("click", () => this.leave());
     $("import").addEventListener("click", () => $("import-file").click());
     $("import-file").addEventListener("change", (event) => this._import(event.target));
     $("export-all").addEventListener("click", async () => this.export(await store.listConversations()));
+  }
+
+  /** Where it does not stand beside the conversation (style.css), lay it over that. */
+  open() {
+    document.body.classList.add("with-sidebar");
+  }
+
+  close() {
+    document.body.classList.remove("with-sidebar");
+  }
+
+  /** Close it and go back to where it was opened from. */
+  leave() {
+    this.close();
+    $("open-sidebar").focus();
+  }
+
+  /** Whether it lies over the conversation now. */
+  get covers() {
+    return $("shade").getClientRects().length > 0;
+  }
+
+  /** Open it with the cursor in the field. */
+  search() {
+    this.open();
+    this._search.focus();
+    this._search.select();
   }
 
   /** Read the list anew. */
