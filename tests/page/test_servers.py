@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.server
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -68,8 +71,7 @@ def test_conversations_are_read_when_the_server_is_gone(tab: Any) -> None:
         talk = Talk(tab, engine, client.port)
         talk.open()
         talk.ask("Remember $x^2$", "Kept **here**")
-        active = "navigator.serviceWorker.getRegistration().then((worker) => !!worker?.active)"
-        eventually(lambda: bool(tab.evaluate(active)))
+        eventually(lambda: bool(tab.evaluate(ACTIVE)))
         talk.open()
     talk.faults.clear()
     tab.goto(talk.address)
@@ -86,6 +88,79 @@ def test_conversations_are_read_when_the_server_is_gone(tab: Any) -> None:
     tab.keyboard.press("Enter")
     tab.locator("article .error", has_text="The server does not answer.").wait_for()
     assert talk.faults == []
+
+
+ACTIVE = "navigator.serviceWorker.getRegistration().then((worker) => !!worker?.active)"
+
+
+@pytest.mark.parametrize("reload", [False, True])
+def test_one_visit_is_enough_for_times_without_a_server_and_its_return_is_noticed(
+    tab: Any, reload: bool
+) -> None:
+    engine = ScriptedEngine()
+    with served(engine, names=SCRIPTED) as client:
+        talk = Talk(tab, engine, client.port)
+        talk.open()
+        talk.ask("Remember", "Kept **here**")
+        eventually(lambda: bool(tab.evaluate(ACTIVE)))
+    if reload:
+        tab.reload()  # under the address of the conversation
+    else:
+        tab.goto("about:blank")
+        tab.goto(talk.address)
+    tab.locator("#notice", has_text="The server does not answer.").wait_for()
+    tab.locator("#conversations .open").click()
+    tab.locator("strong", has_text="here").wait_for()
+    with served(engine, port=client.port, names=SCRIPTED):
+        tab.locator("#model", has_text="scripted/model").wait_for()
+        tab.locator("#notice").wait_for(state="hidden")
+        talk.ask("There again?", "Yes.")
+        assert talk.replies()[-1] == "Yes."
+    assert talk.faults == []
+
+
+@contextlib.contextmanager
+def stranger(port: int, status: int) -> Iterator[None]:
+    """Another program at the page's address, which says the same to everybody."""
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = b"<title>stranger</title>"
+            self.send_response(status)
+            if status == 302:
+                self.send_header("location", "/login" if self.path != "/login" else "/")
+            self.send_header("content-type", "text/html")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", port), Answer) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield
+        server.shutdown()
+        thread.join()
+
+
+def test_what_another_program_says_at_the_address_is_not_kept_as_the_page(tab: Any) -> None:
+    engine = ScriptedEngine()
+    with served(engine, names=SCRIPTED) as client:
+        talk = Talk(tab, engine, client.port)
+        talk.open()
+        talk.ask("Remember", "Kept **here**")
+        eventually(lambda: bool(tab.evaluate(ACTIVE)))
+    with stranger(client.port, 502):  # a proxy whose server is gone
+        tab.goto(talk.address)
+        tab.locator("#notice", has_text="The server answered with status 502.").wait_for()
+    with stranger(client.port, 200):
+        tab.goto(talk.address)
+        eventually(lambda: tab.title() == "stranger")
+    tab.goto(talk.address)
+    tab.locator("#conversations .open").click()
+    tab.locator("strong", has_text="here").wait_for()
 
 
 def test_a_server_that_comes_back_is_noticed(tab: Any) -> None:

@@ -124,7 +124,7 @@ def eventually(what: Callable[[], bool], seconds: float = 10) -> None:
 @contextlib.contextmanager
 def served(engine: EngineClient, *, keys: Path | None = None, **settings: Any) -> Iterator[Client]:
     """A server over an engine, in a thread of this process."""
-    chosen = ServerSettings(port=0, key_file=keys, **settings)
+    chosen = ServerSettings(key_file=keys, **{"port": 0, **settings})
     listener = listen(chosen.host, chosen.port, keys=keys is not None)
     client = Client(listener.getsockname()[1])
     box: list[uvicorn.Server] = []

@@ -21,19 +21,31 @@ self.addEventListener("activate", (event) => event.waitUntil(self.clients.claim(
 
 self.addEventListener("fetch", (event) => {
   const { request } = event;
-  const ours = request.method === "GET" && (request.url === ROOT.href || request.url.startsWith(PAGE.href));
-  if (ours) event.respondWith(fromServer(request));
+  const { origin, pathname } = new URL(request.url);
+  const address = origin + pathname; // what follows changes nothing of what the server says
+  const ours = request.method === "GET" && (address === ROOT.href || address.startsWith(PAGE.href));
+  if (ours) event.respondWith(fromServer(request, address));
 });
 
-async function fromServer(request) {
+async function fromServer(request, address) {
   const cache = await caches.open(CACHE);
+  // Whether the browser told its origin differs between files and visits, and says nothing about what is in them.
+  const kept = () => cache.match(address, { ignoreVary: true });
+  let answer;
   try {
-    const answer = await fetch(request);
-    if (answer.ok) await cache.put(request, answer.clone());
-    return answer;
+    answer = await fetch(request);
   } catch (error) {
-    const kept = await cache.match(request);
-    if (kept) return kept;
-    throw error;
+    answer = await kept();
+    if (!answer) throw error;
+    return answer;
   }
+  if (isOurs(answer)) await cache.put(address, answer.clone());
+  else if (answer.status >= 500) return (await kept()) ?? answer; // a proxy is there, the server behind it is not
+  return answer;
+}
+
+/** Another program at this address, or a page that asks who one is, must not be kept in the place of ours. */
+function isOurs(answer) {
+  const policy = answer.headers.get("content-security-policy") ?? "";
+  return answer.ok && !answer.redirected && policy.includes("trusted-types dompurify qanat-worker");
 }
