@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.page.engine import PLAIN, THINKING
 from tests.page.talk import Talk
 
@@ -48,13 +50,101 @@ def test_an_empty_field_shows_what_the_server_does(talk: Talk) -> None:
     assert float(shown("temperature")) == THINKING["temperature"]
 
 
-def test_a_number_out_of_bounds_is_not_taken(talk: Talk) -> None:
-    talk.page.click("#open-settings")
-    talk.page.fill("#set-temperature", "3")
-    talk.page.press("#set-temperature", "Tab")
-    talk.page.keyboard.press("Escape")
+WRONG = [
+    *(("set-temperature", text) for text in ("9", "-1", "1e", "1e999")),
+    *(("set-top_k", text) for text in ("2.5", "1001")),
+    *(("set-max_tokens", text) for text in ("0", "2147483648")),
+    ("set-repetition_penalty", "0"),
+    ("set-seed", "-1"),
+    *(("tools", text) for text in ('[{"name": "get_', "5", '[{"description": "nameless"}]', "null")),
+]
+
+
+def leave(talk: Talk, how: str) -> None:
+    if how == "phone":
+        talk.page.evaluate("document.querySelector('#settings').requestClose()")
+    elif how == "button":
+        talk.page.click("#settings .dialog-head button")
+    else:
+        for _ in range(3):
+            talk.page.keyboard.press("Escape")
+
+
+@pytest.mark.parametrize("width", [1200, 360])
+def test_what_cannot_be_sent_keeps_the_settings_open_and_is_told_where_it_stands(
+    talk: Talk, width: int
+) -> None:
+    talk.page.set_viewport_size({"width": width, "height": 640})
+    talk.page.keyboard.press("Alt+s")
+    told = set()
+    for place, (name, text) in enumerate(WRONG):
+        talk.page.focus(f"#{name}")
+        talk.page.keyboard.press("Control+a")
+        talk.page.keyboard.type(text)
+        written = talk.page.input_value(f"#{name}")
+        talk.page.evaluate("document.querySelector('#settings').scrollTop = 0")
+        leave(talk, ("Escape", "button", "phone")[place % 3])
+        assert talk.page.locator("#settings").is_visible(), text
+        error = talk.page.locator(f"#{name}-wrong")
+        told.add(error.inner_text())
+        assert seen(talk, f"#{name}-wrong"), text
+        assert talk.page.evaluate("document.activeElement.id") == name
+        assert talk.page.input_value(f"#{name}") == written
+        assert talk.page.get_attribute(f"#{name}", "aria-invalid") == "true"
+        talk.page.fill(f"#{name}", "")
+        error.wait_for(state="hidden")
+    assert "Temperature has to be a number from 0 to 2, or empty." in told
+    assert "Top k has to be a whole number from 0 to 1,000, or empty." in told
+    assert "Tool 1 has no name." in told
+    talk.page.fill("#set-temperature", "0.5")
+    talk.page.click("#settings >> text=Done")
+    assert not talk.page.locator("#settings").is_visible()
     talk.ask("Hello")
-    assert talk.engine.requests[-1].params.temperature is None
+    assert talk.engine.requests[-1].params.temperature == 0.5
+    assert talk.engine.requests[-1].tools is None
+
+
+def seen(talk: Talk, selector: str) -> bool:
+    """Whether nothing lies over the middle of it, and it is within the window."""
+    found = talk.page.evaluate(
+        """(selector) => {
+            const element = document.querySelector(selector);
+            const {x, y, width, height} = element.getBoundingClientRect();
+            return element.contains(document.elementFromPoint(x + width / 2, y + height / 2));
+        }""",
+        selector,
+    )
+    return bool(found)
+
+
+def test_what_is_valid_counts_however_the_settings_are_left(talk: Talk) -> None:
+    for place, how in enumerate(("Escape", "button", "phone")):
+        talk.page.keyboard.press("Alt+s")
+        talk.page.fill("#set-top_k", str(place + 1))
+        leave(talk, how)
+        talk.page.locator("#settings").wait_for(state="hidden")
+        talk.ask("Hello")
+        assert talk.engine.requests[-1].params.top_k == place + 1
+
+
+def test_discarding_leaves_the_settings_as_they_were(talk: Talk) -> None:
+    talk.page.keyboard.press("Alt+s")
+    talk.page.fill("#set-top_k", "5")
+    talk.page.keyboard.press("Escape")
+    talk.page.keyboard.press("Alt+s")
+    for name, text in (("set-top_k", "6"), ("set-top_p", "0.5"), ("tools", "[{"), ("set-seed", "-1")):
+        talk.page.fill(f"#{name}", text)
+        talk.page.press(f"#{name}", "Tab")
+    talk.page.uncheck("#record")
+    talk.page.check("#calculator")
+    talk.page.click("#settings >> text=Discard changes")
+    assert not talk.page.locator("#settings").is_visible()
+    talk.ask("Hello")
+    request = talk.engine.requests[-1]
+    assert (request.params.top_k, request.params.top_p, request.params.logprobs) == (5, None, 5)
+    assert request.tools is None
+    talk.page.keyboard.press("Alt+s")
+    assert talk.page.input_value("#tools") == ""
 
 
 def test_thinking_is_switched_beside_the_message(talk: Talk) -> None:

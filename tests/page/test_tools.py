@@ -71,17 +71,6 @@ def test_a_model_that_calls_for_ever_is_left_waiting(talk: Talk) -> None:
     assert len(talk.engine.requests) == 11
 
 
-def test_schemas_that_are_none_are_refused_with_the_reason(talk: Talk) -> None:
-    offer(talk, "[{]")
-    talk.page.click("#open-settings")
-    talk.page.fill("#tools", '[{"description": "nameless"}]')
-    talk.page.press("#tools", "Tab")
-    assert talk.page.inner_text("#settings .error") == "Tool 1 has no name."
-    talk.page.keyboard.press("Escape")
-    talk.ask("Hello")
-    assert talk.engine.requests[0].tools is None
-
-
 CALCULATE = (
     "({calculate}, text) => { try { return calculate(text); } catch (error) { return error.message; } }"
 )

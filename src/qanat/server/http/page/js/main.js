@@ -3,12 +3,13 @@
  */
 import { ApiError, listModels, useKey } from "./api.js";
 import { Conversation } from "./conversation.js";
-import { askKey, confirmed, openHelp, openSettings } from "./dialogs.js";
+import { askKey, confirmed, openHelp } from "./dialogs.js";
 import { $, count, fillIcons, h } from "./dom.js";
 import { showInside } from "./inside.js";
 import { KEYS, listenToKeys } from "./keys.js";
 import { keepOffline } from "./offline.js";
 import { keepSettings, lastSettings, records, setRecords } from "./preferences.js";
+import { openSettings } from "./settings.js";
 import { Sidebar } from "./sidebar.js";
 import * as store from "./store.js";
 import { themeSwitch } from "./theme.js";
