@@ -61,8 +61,10 @@ WRONG = [
 
 
 def leave(talk: Talk, how: str) -> None:
-    if how == "phone":
+    if how == "phone":  # which asks once, and then closes it
         talk.page.evaluate("document.querySelector('#settings').requestClose()")
+        talk.page.evaluate("document.querySelector('#settings').close()")
+        talk.page.wait_for_timeout(50)
     elif how == "button":
         talk.page.click("#settings .dialog-head button")
     else:

@@ -54,8 +54,9 @@ export function openSettings({ settings, models, preferences, onChange, onPrefer
   const fields = [system, ...numbers, tools];
   const done = () => {
     const wrong = fields.filter((field) => !field.take());
-    if (wrong.length) wrong[0].point();
-    else dialog.close();
+    if (!wrong.length) return dialog.close();
+    if (!dialog.open) dialog.showModal();
+    wrong[0].point();
   };
   const discard = () => {
     for (const name of Object.keys(settings)) delete settings[name];
@@ -89,13 +90,12 @@ export function openSettings({ settings, models, preferences, onChange, onPrefer
     event.preventDefault();
     done();
   };
-  dialog.oncancel = (event) => { // a phone's way back
+  // A phone's way back: asked once, and then not any more.
+  dialog.oncancel = (event) => {
     event.preventDefault();
     done();
   };
-  dialog.onclose = () => {
-    if (!fields.every((field) => field.take())) dialog.showModal();
-  };
+  dialog.onclose = done;
   dialog.showModal();
 }
 
