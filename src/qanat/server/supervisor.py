@@ -42,7 +42,8 @@ class Supervisor:
         """`loading`, `ready` or `dead`; between a death and the next start, if there is one, `loading`."""
         if self._child is not None and self._child.state == "ready":
             return "ready"
-        return "loading" if self._loading else "dead"
+        # From its first moment on a death is one that nobody has to do anything about.
+        return "loading" if self._loading or (self._restart and self._task is not None) else "dead"
 
     async def start(self) -> None:
         """Load the model, and from then on keep it. LoadError if that fails the first time."""
@@ -79,7 +80,6 @@ class Supervisor:
                 return
             pause = FIRST_PAUSE if clock.time() - born > LONG_LIFE else pause
             while True:
-                self._loading = True
                 self._tell(f"the engine's process died ({how}); it is started again in {pause:g} s")
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
@@ -101,6 +101,6 @@ class Supervisor:
     def _ready(self) -> ChildEngine:
         if self._child is not None and self._child.state == "ready":
             return self._child
-        if self._loading:
+        if self.state == "loading":
             raise UnavailableError("the model is still being loaded: try again later", "loading")
         raise UnavailableError("the engine's process has died: the server must be restarted", "engine_dead")
