@@ -42,6 +42,9 @@ export function useKey(value) {
   }
 }
 
+/** Whether there is one to show. */
+export const hasKey = () => key !== "";
+
 function keptKey() {
   try {
     return sessionStorage.getItem(KEY) ?? "";
@@ -51,6 +54,7 @@ function keptKey() {
 }
 
 async function ask(path, body, signal) {
+  if (/[^!-~]/.test(key)) throw new ApiError("No key has such characters.", 401); // nor can a header
   const headers = {};
   if (key) headers["x-api-key"] = key;
   if (body) headers["content-type"] = "application/json";

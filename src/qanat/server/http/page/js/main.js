@@ -1,7 +1,7 @@
 /**
  * Where everything meets: one conversation is shown, as chat or from inside; the rest of the page acts on it.
  */
-import { ApiError, listModels, useKey } from "./api.js";
+import { ApiError, hasKey, listModels } from "./api.js";
 import { Conversation } from "./conversation.js";
 import { askKey, confirmed, openHelp } from "./dialogs.js";
 import { $, count, fillIcons, h } from "./dom.js";
@@ -75,6 +75,7 @@ function showState() {
 }
 
 function fail(message) {
+  delete $("notice").dataset.about;
   $("notice").textContent = message;
   $("notice").hidden = false;
 }
@@ -176,33 +177,42 @@ function listened(conversation) {
     announce(message.error ? "The reply failed" : "The reply is complete");
     if (inside) showInside($("inside"), conversation);
   });
-  when("refused", async ({ message }) => {
-    useKey("");
-    if (await askKey(message)) lookForServer();
-  });
+  when("refused", lookForServer); // which asks for another key
   when("unsaved", (error) => fail(`This browser did not keep the conversation: ${error?.message ?? "no room"}`));
   return conversation;
 }
 
 // -- the server ------------------------------------------------------------------------------------------
 
+let looking = false;
+
+/** Ask who answers, again and again until somebody does. */
 async function lookForServer() {
+  if (looking) return;
+  looking = true;
   try {
-    models = await listModels();
-    if (!$("notice").hidden && $("notice").dataset.about === "server") $("notice").hidden = true;
-    delete $("notice").dataset.about;
+    models = await listed();
     if (models.some(({ max_model_len }) => max_model_len === null)) throw new ApiError("The model is still being loaded.");
+    if ($("notice").dataset.about === "server") $("notice").hidden = true;
   } catch (error) {
-    if (error.status === 401) {
-      if (await askKey("")) return lookForServer();
-    }
-    fail(error.message);
+    fail(error.status === 401 ? "The server wants a key. Send a message to be asked for it again." : error.message);
     $("notice").dataset.about = "server";
-    setTimeout(lookForServer, ASK_AGAIN);
+    if (error.status !== 401) setTimeout(lookForServer, ASK_AGAIN);
+  } finally {
+    looking = false;
   }
-  if (shown) {
-    showEmpty();
-    showState();
+  showEmpty();
+  showState();
+}
+
+/** The server's models, with a key that it takes if it wants one and the user has it. */
+async function listed() {
+  while (true) {
+    try {
+      return await listModels();
+    } catch (error) {
+      if (error.status !== 401 || !(await askKey(hasKey() ? "The server does not take this key." : ""))) throw error;
+    }
   }
 }
 
