@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from threading import Event
+
+import pytest
 
 from tests.page.engine import Say
 from tests.page.talk import Talk
@@ -55,6 +58,63 @@ def test_the_model_waits_until_every_call_has_its_result(talk: Talk) -> None:
     assert [m["content"] for m in talk.engine.requests[-1].messages[-2:]] == ["one", "two"]
 
 
+@pytest.mark.parametrize("keys", ["Enter", "Control+Enter"])
+def test_results_are_given_without_leaving_the_keyboard(talk: Talk, keys: str) -> None:
+    offer(talk, json.dumps(WEATHER))
+    talk.page.focus("#draft")
+    calls = [("get_weather", '{"city": "Yazd"}'), ("get_weather", '{"city": "Kerman"}')]
+    hold = Event()
+    talk.ask("Weather?", Say(calls=calls), Say("They are both sunny.", hold=hold))
+    talk.until("document.activeElement.matches('.call textarea')")
+    talk.page.keyboard.type("one")
+    talk.page.keyboard.press("Shift+Enter")
+    talk.page.keyboard.type("more")
+    talk.page.keyboard.press(keys)
+    talk.page.locator(".result").wait_for()
+    talk.until("document.activeElement.matches('.call textarea')")
+    talk.page.keyboard.type("two")
+    talk.page.keyboard.press(keys)
+    talk.page.get_by_text("They are").wait_for()
+    talk.page.keyboard.type("Thanks")
+    hold.set()
+    talk.ended()
+    assert [m["content"] for m in talk.engine.requests[-1].messages[-2:]] == ["one\nmore", "two"]
+    assert talk.page.input_value("#draft") == "Thanks"
+
+
+def test_what_is_being_written_is_not_left_for_a_result(talk: Talk) -> None:
+    hold = Event()
+    talk.ask("Weather?", Say("I look.", calls=[("f", '{"a": 12345678}')], hold=hold), ends=False)
+    talk.page.locator(".call").wait_for()
+    talk.page.keyboard.type("Wait")
+    hold.set()
+    talk.page.locator(".call form").wait_for()
+    talk.page.keyboard.type(", no")
+    assert talk.page.input_value("#draft") == "Wait, no"
+
+
+def test_a_call_that_was_passed_over_says_so(talk: Talk) -> None:
+    note = "Not answered: the conversation went on without a result."
+    calls = [("first", "{}"), ("second", "{}")]
+    talk.ask("Weather?", Say(calls=calls))
+    talk.page.locator(".call textarea").first.fill("done")
+    talk.page.locator(".call form button").first.click()
+    assert talk.page.locator(".call .ended").count() == 0
+    talk.ask("Never mind", "Fine.")
+    cards = talk.page.locator(".call").all_inner_texts()
+    assert [note in card for card in cards] == [False, True]
+    assert talk.page.locator(".call form").count() == 0
+    talk.open()
+    talk.page.click("#conversations .open")
+    talk.page.locator(".call .ended", has_text=note).wait_for()
+    talk.page.locator("article.user").last.hover()
+    talk.page.locator("article.user button[aria-label='Edit']").last.click()
+    talk.page.fill(".editor textarea", "Do mind")
+    talk.page.keyboard.press("Enter")
+    talk.ended()
+    assert talk.page.locator(".call .ended").count() == 1
+
+
 def test_the_calculator_answers_by_itself(talk: Talk) -> None:
     offer(talk, calculator=True)
     talk.ask("17 * 3?", Say(calls=[("calculator", '{"expression": "17 * 3"}')]), "It is 51.")
@@ -62,6 +122,8 @@ def test_the_calculator_answers_by_itself(talk: Talk) -> None:
     assert talk.engine.requests[0].tools is not None
     assert talk.engine.requests[0].tools[0]["function"]["name"] == "calculator"
     assert talk.engine.requests[-1].messages[-1]["content"] == "51"
+    talk.ended()
+    assert talk.page.evaluate("document.activeElement.id") == "draft"
 
 
 def test_a_model_that_calls_for_ever_is_left_waiting(talk: Talk) -> None:

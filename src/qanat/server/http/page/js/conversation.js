@@ -59,13 +59,27 @@ export class Conversation extends EventTarget {
     await this._answer(this.tree.get(id).parent, options);
   }
 
-  /** Calls of the shown path's last answer that nobody has answered. */
-  get openCalls() {
+  /**
+   * Calls of the shown path that have no result: `open` ones of its end, which wait for theirs, and `dropped`
+   * ones, which were passed over with a new message.
+   */
+  get unansweredCalls() {
+    const found = { open: [], dropped: [] };
     const path = this.tree.path();
-    const at = path.findLastIndex((message) => message.role === "assistant");
-    if (at < 0 || this.run || path.slice(at + 1).some((message) => message.role !== "tool")) return [];
-    const answered = new Set(path.slice(at + 1).map((message) => message.call));
-    return (path[at].calls ?? []).filter((call) => !answered.has(call.id));
+    path.forEach((message, place) => {
+      if (!message.calls?.length) return;
+      let end = place + 1;
+      while (path[end]?.role === "tool") end++;
+      const answered = new Set(path.slice(place + 1, end).map(({ call }) => call));
+      const without = message.calls.filter((call) => !answered.has(call.id));
+      if (end < path.length) found.dropped.push(...without);
+      else if (!this.run) found.open.push(...without);
+    });
+    return found;
+  }
+
+  get openCalls() {
+    return this.unansweredCalls.open;
   }
 
   /** The result of a call. Once all have theirs, the model goes on. */

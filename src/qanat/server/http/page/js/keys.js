@@ -3,7 +3,7 @@ import { $ } from "./dom.js";
 
 /** What the help shows: keys, and what they do. */
 export const KEYS = [
-  [["Enter"], "send"],
+  [["Enter"], "send a message, or the result of a tool"],
   [["Shift", "Enter"], "a new line"],
   [["Esc"], "stop the reply; close what is open"],
   [["↑"], "in an empty field: edit the last question"],

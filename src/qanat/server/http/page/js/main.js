@@ -154,16 +154,28 @@ async function act(work) {
     fail(error.message);
   } finally {
     running.delete(conversation.data.id);
-    if (conversation === shown) showState();
+    if (conversation === shown) {
+      showState();
+      focusNext();
+    }
   }
+}
+
+/** To where the user writes next, a tool's result or a message, but not away from what is being done. */
+function focusNext() {
+  const here = document.activeElement;
+  const idle = here === document.body || (here === $("draft") && !here.value);
+  if (!idle || inside || matchMedia("(pointer: coarse)").matches) return;
+  (thread.resultField ?? $("draft")).focus();
 }
 
 /** A conversation whose events reach the page while it is shown. */
 function listened(conversation) {
   const when = (name, f) => conversation.addEventListener(name, (event) => conversation === shown && f(event.detail));
-  when("changed", () => {
+  when("changed", (added) => {
     showEmpty();
     thread.show(conversation);
+    if (added) focusNext();
     showState();
     sidebar.show();
     if (conversation.run) announce("Answering");

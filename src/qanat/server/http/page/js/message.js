@@ -141,10 +141,13 @@ export class MessageView {
       head.lastChild.textContent = call.name;
       text.textContent = this._growing ? call.arguments : shownArguments(call.arguments);
     });
+    this._showDropped();
   }
 
-  /** Fields for the results of these calls, which wait for the user. */
-  askResults(open) {
+  /** Fields for the results of calls that wait for the user, and a word on those that nobody answered. */
+  askResults(open, dropped) {
+    this._dropped = dropped;
+    this._showDropped();
     const asked = open.map((call) => call.id).join();
     if (asked === (this._asked ?? "")) return; // what is being typed stays
     this._asked = asked;
@@ -152,12 +155,31 @@ export class MessageView {
     for (const call of open) {
       const card = this._calls.children[this.message.calls.indexOf(call)];
       const field = h("textarea", { rows: 2, "aria-label": `Result of ${call.name}`, placeholder: "What the tool answers" });
-      card.append(h("form", { on: {
+      const form = h("form", { on: {
         submit: (event) => {
           event.preventDefault();
           this._actions.giveResult(call, field.value);
         },
-      } }, field, h("button", { class: "primary", text: "Send result" })));
+      } }, field, h("div", {}, h("small", { text: "A message below goes on without it." }), h("button", { class: "primary", text: "Send result" })));
+      field.addEventListener("keydown", (event) => {
+        if (event.key !== "Enter" || event.shiftKey || event.altKey || event.isComposing) return;
+        event.preventDefault();
+        form.requestSubmit();
+      });
+      card.append(form);
+    }
+  }
+
+  /** The field for the first result that is asked for, if any. */
+  get resultField() {
+    return this._calls?.querySelector("form textarea") ?? null;
+  }
+
+  _showDropped() {
+    if (!this._calls || !this._dropped) return;
+    this._calls.querySelectorAll(".ended").forEach((note) => note.remove());
+    for (const call of this._dropped) {
+      this._calls.children[this.message.calls.indexOf(call)].append(h("p", { class: "ended", text: "Not answered: the conversation went on without a result." }));
     }
   }
 

@@ -112,6 +112,12 @@ export class Thread {
     return this._views.get(id);
   }
 
+  /** The field for a tool's result that waits for the user, or null. */
+  get resultField() {
+    for (const view of this._views.values()) if (view.resultField) return view.resultField;
+    return null;
+  }
+
   goToEnd() {
     this._follows = true;
     this._jump();
@@ -129,13 +135,13 @@ export class Thread {
   }
 
   _askResults(conversation, path) {
-    const open = conversation.openCalls;
+    const { open, dropped } = conversation.unansweredCalls;
     for (const message of path) {
       if (!message.calls?.length) continue;
       const view = this._views.get(message.id);
-      const own = open.filter((call) => message.calls.includes(call));
-      if (own.length) view.hydrate();
-      view.askResults(own);
+      const own = (calls) => calls.filter((call) => message.calls.includes(call));
+      if (own(open).length) view.hydrate();
+      view.askResults(own(open), own(dropped));
     }
   }
 
