@@ -26,7 +26,7 @@ def judged(
     times: float,
     rounds: int = 8,
 ) -> Judged:
-    """Measure until a round is within `limit`, or within `times` what something ordinary takes right after it.
+    """Measure until a round is within `limit`, or within `times` what something ordinary takes after it.
 
     On a machine that does nothing else `times` the ordinary must be less than `limit`, which then is what
     counts. What disturbs can only make a round longer, so the best one is the truest.
