@@ -83,9 +83,7 @@ def test_two_thousand_messages_do_not_slow_typing(talk: Talk) -> None:
     def opening(title: str, count: int) -> float:
         return float(talk.page.evaluate(OPEN, [title, count]))
 
-    opened = judged(
-        lambda: opening("Imported one", 2000), lambda: opening("Short", 2), limit=2000, times=100
-    )
+    opened = judged(lambda: opening("Imported one", 2000), lambda: opening("Short", 2), limit=2000, times=100)
     print(
         f"2,000 messages: key to frame {idle.time:.0f} ms, {streaming.time:.0f} ms while a reply streams;"
         f" opened in {opened.time:.0f} ms"
