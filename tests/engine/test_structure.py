@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -224,6 +225,8 @@ def test_streamed_text_and_log_probabilities_of_a_form_are_those_of_the_whole(ll
         (lambda: Structure.json_schema({"allOf": [{"multipleOf": 997}, {"multipleOf": 991}]}), "too large"),
         (lambda: Structure.json_schema({"x": [{"multipleOf": 50_000}] * 3}), "too large"),
         (lambda: Structure.json_schema({"multipleOf": 123456e-7}), "too large"),
+        (lambda: Structure.json_schema({"allOf": [{"pattern": f".*{c}.{{30}}"} for c in "abcd"]}), "`allOf`"),
+        (lambda: Structure.grammar("start: /a/ & /b/ & /c/ & /d/"), "two `&` at most"),
         (lambda: Structure.json_schema('{"items":' * 65 + "{}" + "}" * 65), "nested more than"),
         (lambda: SamplingParams(structure="json"), "structure must be a Structure"),  # type: ignore[arg-type]
         (lambda: SamplingParams(structure=AS_JSON, ignore_eos=True), "ignore_eos and structure"),
@@ -231,7 +234,7 @@ def test_streamed_text_and_log_probabilities_of_a_form_are_those_of_the_whole(ll
         (lambda: SamplingParams(thinking_budget=-1), "thinking_budget"),
         (lambda: SamplingParams(thinking_budget=True), "thinking_budget"),
     ],
-    ids=range(30),
+    ids=range(32),
 )
 def test_a_form_that_makes_no_sense_is_refused_at_once(make: Any, message: str) -> None:
     with pytest.raises(RequestError, match=message):
@@ -277,6 +280,33 @@ def test_a_long_text_without_choice_holds_nobody_up(llm: LLM) -> None:
     chunks = [len(chunk.token_ids) for chunk in answered]
     assert max(chunks) <= 20
     assert sum(chunks) > 300
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "e\u0301\u0327",
+        "\u1100\u1161 \u212b",
+        "<|im_end|>",
+        "see <|endoftext|> here",
+        "<tool_call>",
+        "</think>",
+    ],
+)
+def test_a_form_may_hold_the_text_of_a_control_token(llm: LLM, text: str) -> None:
+    """It is a text like any other there, and no end; nor is anything normalised."""
+    schema = {"type": "object", "properties": {text: {"const": text}}, "required": [text]}
+    reply = llm.generate("Go:", drawn(Structure.json_schema({**schema, "additionalProperties": False})))
+    assert (reply.finish_reason, json.loads(reply.text)) == ("stop", {text: text})
+
+
+def test_a_grammar_whose_masks_are_slow_ends_its_own_reply(llm: LLM) -> None:
+    hard = Structure.grammar('start: e\ne: e e e | e e | /./ | ""')
+    ends = dict.fromkeys(llm.vocabulary.end_ids, -100)
+    begin = time.thread_time()
+    with pytest.raises(RequestError, match=r"too long to tell|items"):
+        llm.generate("Go:", drawn(hard, max_tokens=400, logit_bias=ends))
+    assert time.thread_time() - begin < 10
 
 
 def test_many_prompts_of_one_form_compile_it_once(llm: LLM, monkeypatch: pytest.MonkeyPatch) -> None:

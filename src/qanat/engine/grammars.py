@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from queue import Empty, SimpleQueue
@@ -34,6 +35,8 @@ COMPILE_SECONDS = 10.0
 """That a grammar may take to be compiled in; one that takes longer is given up."""
 TURN_SECONDS = 30.0
 """That a request waits until it may compile."""
+SLOW_MASK, MOST_SLOW, LONGEST_MASK = 0.05, 10, 0.25
+"""Seconds of computing from which a mask is slow; how many slow ones a reply may have; and the longest."""
 MOST_SYMBOLS = 200_000
 """Of a grammar, once it is spelled out: about a second of compiling."""
 _JSON: JsonCompileOptions = {"whitespace_pattern": JSON_BLANKS, "lenient": False}
@@ -49,6 +52,7 @@ class Matcher:
         self._matcher = matcher
         self._what = what
         self._usable = usable
+        self._slow = 0
 
     def copy(self) -> Matcher:
         """Another one in the same place."""
@@ -61,9 +65,17 @@ class Matcher:
             GrammarError: the grammar turned out to be too complex.
         """
         words = np.zeros_like(self._usable)
+        begin = time.thread_time()
         self._matcher.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)
+        self._spend(time.thread_time() - begin)
         self._check()
         return words & self._usable
+
+    def _spend(self, seconds: float) -> None:
+        """Whoever shares the steps waits for a mask: slow ones are few, or the reply ends."""
+        self._slow += seconds > SLOW_MASK
+        if seconds > LONGEST_MASK or self._slow > MOST_SLOW:
+            raise _error(self._what, "it takes too long to tell what may come next")
 
     def accept(self, token: int) -> None:
         """Go on by a token that was allowed. GrammarError as `allowed`."""
@@ -204,7 +216,7 @@ class _Vocabulary:
         self.eos_token_id = eos
 
     def __call__(self, text: str) -> list[int]:
-        return self._tokenizer.encode(text)
+        return self._tokenizer.encode_exactly(text)
 
 
 def _error(what: str, why: str) -> GrammarError:

@@ -121,6 +121,8 @@ def _check_text(source: str, name: str) -> None:
     if longest > MAX_LINE:
         raise RequestError(f"the {name} has a line of {longest} characters; at most {MAX_LINE} are read")
     # Schemas inside of a grammar are nobody's but the library's to read: no such bomb in any spelling.
+    if name == "grammar" and source.count("&") > 2:
+        raise RequestError("the grammar may have two `&` at most: their products grow beyond all bounds")
     if name == "grammar" and (_MULTIPLE.search(source) or ("%json" in source and "\\u" in source)):
         raise RequestError("the grammar may have no `multipleOf`, and no \\u beside %json")
 

@@ -17,6 +17,8 @@ __all__ = ["EXPLAINED", "explained_prompt"]
 
 EXPLAINED = 8192
 """Tokens of a prompt at most: the stages of one are a hundred times as long as its ids."""
+LONGEST_PIECE = 256
+"""Characters of a piece: each merge of it is told with all the tokens that are left."""
 
 
 def explained_prompt(llm: Engine, request: ChatRequest) -> str:
@@ -24,7 +26,7 @@ def explained_prompt(llm: Engine, request: ChatRequest) -> str:
 
     Raises:
         FieldError, TemplateError: as `rendered_prompt`.
-        ContextLengthError: the prompt has more than `EXPLAINED` tokens.
+        ContextLengthError: more than `EXPLAINED` tokens, or a piece of more than `LONGEST_PIECE` characters.
     """
     prompt = rendered_prompt(llm, request)
     try:
@@ -33,6 +35,10 @@ def explained_prompt(llm: Engine, request: ChatRequest) -> str:
         raise ContextLengthError(
             f"the prompt has more than {EXPLAINED} tokens, which are too many to explain: shorten it"
         ) from None
+    if llm.tokenizer.longest_piece(prompt) > LONGEST_PIECE:
+        raise ContextLengthError(
+            f"the prompt has a word of more than {LONGEST_PIECE} characters, with too many merges to tell"
+        )
     return json.dumps(_object(llm.tokenizer.explain(prompt), llm.tokenizer))
 
 

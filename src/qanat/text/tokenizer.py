@@ -135,6 +135,13 @@ class Tokenizer:
             _checked(ids, limit)
         return ids
 
+    def encode_exactly(self, text: str) -> list[int]:
+        """Ids that stand for exactly this text: no control tokens in it, and nothing normalised."""
+        _check_text(text)
+        ids: list[int] = []
+        self._encode_plain(text, ids, sys.maxsize)
+        return ids
+
     def encode_with_offsets(self, text: str) -> list[tuple[int, int, int]]:
         """(id, start, end) of each token, places counted in characters of `text`.
 
@@ -252,6 +259,10 @@ class Tokenizer:
         return self._role_id("pad_token")
 
     # The pipeline laid open
+
+    def longest_piece(self, text: str) -> int:
+        """Characters of the longest piece that the text is cut into: `explain` takes the square of it."""
+        return max(map(len, self._splitter.split(self._normalize(text))), default=0)
 
     def explain(self, text: str) -> Stages:
         """Every intermediate result of `encode(text)`."""

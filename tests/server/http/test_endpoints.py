@@ -167,6 +167,12 @@ def test_what_cannot_be_done_is_refused_before_the_stream_begins(
     assert param is None or error["param"] == param
 
 
+@pytest.mark.parametrize("word", ["ab" * 2000, "\n" * 3000, "calculator" * 3500])
+def test_a_prompt_with_an_endless_word_is_not_explained(server: Program, word: str) -> None:
+    error = server.refused(400, "/explain", messages=ask(word))
+    assert error["code"] == "context_length_exceeded"
+
+
 def test_bodies_that_are_no_json_paths_and_methods_get_an_error_object(server: Program) -> None:
     for body in (b"", b"{", b"\xff", b'{"a": NaN}', b"[" * 100_000, b'{"prompt": "\\ud800"}', b"[]"):
         status, answer, _ = server.ask("POST", TEXT, body)

@@ -19,9 +19,10 @@ __all__ = ["VALUE_END", "Form", "Json", "Literal", "Pattern", "Text", "argument_
 VALUE_END = "</parameter>"
 _SILENT = frozenset({"title", "description", "default", "examples", "deprecated", "$comment", "nullable"})
 """Keywords that allow and forbid nothing (`nullable` is looked at apart)."""
-_NUMBERS = {"integer": r"-?(0|[1-9][0-9]{0,15})", "number": r"-?(0|[1-9][0-9]{0,15})(\.[0-9]{1,20})?"}
+_NUMBERS = {"integer": r"-?(0|[1-9][0-9]{0,14})", "number": r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,20})?"}
 _MOST_DEPTH = 32
 _LARGEST = 2**53
+_OPEN = frozenset({"pattern", "format", "patternProperties", "propertyNames", "unevaluatedProperties"})
 _NO_TAG = r"^([^<]|<[^/])*<?$"
 """Of strings inside of JSON: the reader ends the argument at the first closing tag, wherever it stands."""
 
@@ -72,10 +73,15 @@ def argument_forms(
     Raises:
         GrammarError: a condition cannot be kept, or nothing can be written.
     """
+    if VALUE_END in json.dumps(schema, ensure_ascii=False).replace("<\\/", "</"):
+        raise GrammarError(f"it holds {VALUE_END!r}, at which whoever reads the call ends it")
     found = _forms(schema, root, types, strict, 0)
     forms = [form for place, form in enumerate(found) if form not in found[:place]]
     if not forms:
         raise GrammarError("no value of it can be written in a call")
+    bounded = any(isinstance(form, Text) and form != Text() for form in forms)
+    if bounded and any(isinstance(form, Json | Pattern) for form in forms):
+        raise GrammarError("beside a string of some length it may be what is read as something else")
     free = next((form for form in forms if form == Text()), None)
     if free is None:
         return forms
@@ -112,6 +118,10 @@ def _forms(
     for key in ("anyOf", "oneOf"):
         if set(rest) == {key} and isinstance(rest[key], list):
             return [form for member in rest[key] for form in inside(member)]
+    if not rest.keys().isdisjoint(("$ref", "anyOf", "oneOf", "allOf")) and (
+        types is None or "string" in types
+    ):
+        raise GrammarError("of a string, `$ref`, `anyOf`, `oneOf` and `allOf` may have nothing beside them")
     kinds = rest.get("type")
     if isinstance(kinds, list):
         return [form for kind in kinds for form in inside({**rest, "type": kind})]
@@ -128,6 +138,8 @@ def _of_type(kind: Any, rest: Mapping[str, Any], root: Mapping[str, Any], strict
         return [Literal(text) for text in ("true", "false", "True", "False")]
     if kind in _NUMBERS and set(rest) == {"type"}:
         return [Pattern(_NUMBERS[kind])]
+    if strict:
+        _check_strict(rest, root)
     shared = {name: _guarded(root[name]) for name in ("$defs", "definitions") if name in root}
     return [Json({**_guarded(rest), **shared})]
 
@@ -136,8 +148,9 @@ def _text(rest: Mapping[str, Any], strict: bool) -> Form:
     least, most = rest.get("minLength", 0), rest.get("maxLength")
     bounded = all(isinstance(n, int) and not isinstance(n, bool) for n in (least, most or 0))
     unkept = [key for key in rest if key not in ("type", "minLength", "maxLength")]
-    if strict and (unkept or not bounded):
-        raise GrammarError(f"a string cannot be held to `{(unkept or ['minLength'])[0]}`")
+    wrong = [key for key in unkept if strict or key not in ("pattern", "format")]
+    if wrong or (strict and not bounded):
+        raise GrammarError(f"a string cannot be held to `{(wrong or ['minLength'])[0]}`")
     return Text(least, most) if bounded else Text()
 
 
@@ -228,3 +241,38 @@ def _guarded(schema: Any, *, names: bool = False) -> Any:
 
 def _named(key: str, names: bool) -> bool:
     return key in ("properties", "patternProperties", "$defs", "definitions") and not names
+
+
+def _check_strict(schema: Any, root: Mapping[str, Any]) -> None:
+    """Refuse JSON in which a string, a key or a number could be of a kind that is not read back as it was."""
+    pending, seen = [schema], set[str]()
+    while pending:
+        item = pending.pop()
+        if item is True or (isinstance(item, Mapping) and not _OPEN.isdisjoint(item)):
+            raise GrammarError(
+                "strings inside of JSON may have no `pattern` or `format`, and objects no other keys"
+            )
+        if not isinstance(item, Mapping):
+            continue
+        reference = item.get("$ref")
+        if isinstance(reference, str) and reference not in seen:
+            seen.add(reference)
+            pending.append(_target(reference, root))
+        members = [member for key in ("anyOf", "oneOf", "allOf") for member in item.get(key) or ()]
+        stated = bool(members) or not {"type", "enum", "const", "$ref"}.isdisjoint(item)
+        kinds = item.get("type")
+        kinds = kinds if isinstance(kinds, list) else [kinds]
+        closed = item.get("additionalProperties") is False or "object" not in kinds
+        if (
+            not stated
+            or not closed
+            or ("array" in kinds and "items" not in item and "prefixItems" not in item)
+        ):
+            raise GrammarError(
+                "inside of JSON every value needs a type, and objects `additionalProperties` false"
+            )
+        pending += members
+        pending += (item.get("properties") or {}).values()
+        items = item.get("items")
+        pending += [items] if items is not None else []
+        pending += item.get("prefixItems") or ()

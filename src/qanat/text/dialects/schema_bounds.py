@@ -15,6 +15,7 @@ EXACT = 2**53
 """Beyond this whole numbers are not exact as floating-point numbers, which the grammars are made with."""
 MOST_MULTIPLES = 100_000
 """Of all `multipleOf`, their sum and least common multiple: a grammar has a state for each remainder."""
+MOST_COMBINED = 2
 LONGEST = 4096
 """Characters of one string. What leaves no choice is encoded again at every token of it."""
 _REMARKS = frozenset({"title", "description", "$comment"})
@@ -27,7 +28,7 @@ def check_bounds(schema: Any) -> None:
         GrammarError: a whole number beyond 2^53, a `multipleOf` that is too large, a string that is too long,
             or an instruction to the library that makes the grammar.
     """
-    total, common = 0, 1
+    total, common, patterns, combined = 0, 1, 0, False
     pending = [schema]
     while pending:
         item = pending.pop()
@@ -38,6 +39,8 @@ def check_bounds(schema: Any) -> None:
                 pending += [name, value]
                 if name == "x-guidance":
                     raise GrammarError("the schema has the key 'x-guidance', which is none of JSON schema")
+                patterns += name in ("pattern", "format") and isinstance(value, str)
+                combined |= name == "allOf" and isinstance(value, list) and len(value) > 1
                 if name == "multipleOf" and isinstance(value, int | float):
                     multiple = _significant(value)
                     total, common = total + multiple, math.lcm(common, multiple)
@@ -45,8 +48,15 @@ def check_bounds(schema: Any) -> None:
             pending += item
         elif isinstance(item, str) and len(item) > LONGEST:
             raise GrammarError(f"the schema has a string of {len(item)} characters; {LONGEST} are the most")
-        elif isinstance(item, int) and abs(item) > EXACT:
-            raise GrammarError(f"the schema has {_shown(item)}: beyond 2^53 no number can be kept exactly")
+        elif isinstance(item, int | float) and item == item // 1 and abs(item) > EXACT:
+            raise GrammarError(
+                f"the schema has {_shown(int(item))}: beyond 2^53 no number can be kept exactly"
+            )
+        if combined and patterns > MOST_COMBINED:
+            raise GrammarError(
+                f"a schema with `allOf` may have {MOST_COMBINED} patterns and formats at most: what several "
+                "allow together grows beyond all bounds"
+            )
         if max(total, common) > MOST_MULTIPLES:
             raise GrammarError(
                 f"`multipleOf` is too large: all of them together, and their least common multiple, may be "
