@@ -19,6 +19,7 @@ class Talk:
         page.on("pageerror", lambda error: self.faults.append(str(error)))
         page.on("console", self._noted)
         page.on("request", lambda request: self.requested.append(request.url))
+        page.on("framenavigated", lambda frame: self.requested.append(frame.url))
 
     def _noted(self, message: Any) -> None:
         # A refused request is written to the console by the browser itself; tests look at what the page says.

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from threading import Event
 from typing import Any
+
+import pytest
 
 from tests.page.engine import Say
 from tests.page.talk import Talk
@@ -50,12 +53,103 @@ def test_conversations_are_there_after_a_reload(talk: Talk) -> None:
     assert [m["content"] for m in talk.sent()][:3] == ["First question", "**First** answer", "More"]
 
 
+def shows(talk: Talk, question: str) -> None:
+    talk.page.locator("article.user", has_text=question).wait_for()
+    talk.until(f"document.querySelector('#title').textContent === '{question}'")
+
+
+def test_the_address_leads_to_the_conversation(talk: Talk) -> None:
+    for question in ("First", "Second"):
+        talk.page.keyboard.press("Alt+n")
+        talk.ask(question)
+    second = talk.page.url
+    talk.page.reload()
+    shows(talk, "Second")
+    talk.page.click("#conversations .open >> text=First")
+    shows(talk, "First")
+    first = talk.page.url
+    assert len({talk.address, first, second}) == 3
+    talk.page.go_back()
+    shows(talk, "Second")
+    talk.page.go_back()  # to the new conversation that Alt+N began, and which became the second
+    shows(talk, "First")
+    talk.page.go_forward()
+    shows(talk, "Second")
+    other = talk.page.context.new_page()
+    other.goto(first)
+    other.locator("article.user", has_text="First").wait_for()
+    other.close()
+    talk.page.focus("#skip")
+    talk.page.keyboard.press("Enter")
+    assert talk.page.evaluate("document.activeElement.id") == "draft"
+    assert talk.page.url == second
+
+
+@pytest.mark.parametrize("hash", ["0" * 32, "<img src=x>", "__proto__", "%F0%9F", "draft", ""])
+def test_an_address_of_no_conversation_leads_to_a_new_one(talk: Talk, hash: str) -> None:
+    talk.ask("Here")
+    other = Talk(talk.page.context.new_page(), talk.engine, int(talk.address.split(":")[2].strip("/")))
+    other.page.goto(f"{talk.address}#{hash}")
+    other.page.locator(".welcome", has_text="scripted/model").wait_for()
+    if hash == "0" * 32:
+        other.page.locator("#notice", has_text="cannot be read").wait_for()
+        assert other.page.url == talk.address
+    other.ask("There")
+    assert re.fullmatch(r"[0-9a-f]{32}", other.page.url.split("#")[1])
+    assert other.faults == []
+    other.page.close()
+
+
+def test_what_is_not_sent_stays_with_its_conversation(talk: Talk) -> None:
+    def draft() -> str:
+        return str(talk.page.input_value("#draft"))
+
+    talk.page.fill("#draft", "for the next one")
+    talk.page.reload()
+    talk.page.locator(".welcome").wait_for()
+    assert draft() == "for the next one"
+    talk.ask("First")
+    talk.page.fill("#draft", "to the first")
+    talk.page.keyboard.press("Alt+n")
+    assert draft() == ""
+    talk.ask("Second")
+    talk.page.fill("#draft", "to the second")
+    talk.page.click("#conversations .open >> text=First")
+    shows(talk, "First")
+    assert draft() == "to the first"
+    talk.page.reload()
+    shows(talk, "First")
+    assert draft() == "to the first"
+    talk.page.go_back()
+    shows(talk, "Second")
+    assert draft() == "to the second"
+    talk.page.keyboard.press("Alt+n")
+    assert draft() == ""
+    talk.page.fill("#draft", "with an example")
+    talk.page.click(".examples button")
+    talk.ended()
+    assert draft() == "with an example"
+    talk.page.keyboard.press("Alt+n")
+    assert draft() == ""
+
+
+def test_a_draft_goes_with_its_conversation(talk: Talk) -> None:
+    talk.ask("First")
+    talk.page.fill("#draft", "secret")
+    talk.page.hover("#conversations li")
+    talk.page.click("button[aria-label='Delete First']")
+    talk.page.click("#confirm button >> text=Delete")
+    talk.page.locator(".welcome").wait_for()
+    assert (talk.page.input_value("#draft"), talk.page.url) == ("", talk.address)
+    talk.page.reload()
+    assert "secret" not in str(talk.page.evaluate("JSON.stringify({...sessionStorage})"))
+
+
 def test_what_was_said_before_the_tab_was_closed_is_not_lost(talk: Talk) -> None:
     hold = Event()
     talk.ask("Long", Say("word " * 60, size=5, pause=0.03, hold=hold), ends=False)
     talk.page.wait_for_timeout(1500)
-    talk.open()
-    talk.page.click("#conversations .open")
+    talk.page.reload()
     talk.reply.get_by_text("word word word").wait_for()
     hold.set()
 

@@ -1,10 +1,12 @@
 /**
  * Where everything meets: one conversation is shown, as chat or from inside; the rest of the page acts on it.
  */
+import { named, onNamed, setNamed } from "./address.js";
 import { ApiError, hasKey, listModels } from "./api.js";
 import { Conversation } from "./conversation.js";
 import { askKey, confirmed, openHelp } from "./dialogs.js";
 import { $, count, fillIcons, h } from "./dom.js";
+import { Drafts } from "./drafts.js";
 import { showInside } from "./inside.js";
 import { KEYS, listenToKeys } from "./keys.js";
 import { keepOffline } from "./offline.js";
@@ -14,6 +16,7 @@ import { Sidebar } from "./sidebar.js";
 import * as store from "./store.js";
 import { themeSwitch } from "./theme.js";
 import { Thread, welcome } from "./thread.js";
+import { rename } from "./title.js";
 
 /** Milliseconds between two looks at a server that did not answer, and between two ticks of a clock. */
 const ASK_AGAIN = 3000;
@@ -39,6 +42,7 @@ const options = () => ({ record: records() });
 
 function show(conversation) {
   shown = conversation;
+  drafts.show(conversation.isEmpty ? null : conversation.data.id);
   thread.open(conversation);
   showEmpty();
   showState();
@@ -96,16 +100,20 @@ function setInside(on) {
 
 // -- what is done ----------------------------------------------------------------------------------------
 
-function begin() {
+/** `step`: the browser's way back leads to what is shown now. */
+function begin(step = true) {
   show(listened(Conversation.fresh(lastSettings())));
+  setNamed(null, step);
 }
 
-async function open(id) {
+async function open(id, step = true) {
   const there = running.get(id) ?? (shown.data.id === id ? shown : null);
   try {
     show(there ?? listened(await Conversation.load(id)));
+    setNamed(id, step);
   } catch (error) {
-    fail(`This conversation cannot be read: ${error.message}`);
+    fail(`This conversation cannot be read: ${error.message}.`);
+    setNamed(shown.isEmpty ? null : shown.data.id, false);
   }
 }
 
@@ -113,28 +121,9 @@ async function remove(data) {
   if (!(await confirmed(`Delete "${data.title}"? It cannot be brought back.`, "Delete"))) return;
   running.get(data.id)?.stop();
   await store.remove(data.id);
-  if (shown.data.id === data.id) begin();
+  if (shown.data.id === data.id) begin(false);
   else sidebar.show();
-}
-
-/** A field in the title's place until it is left; Escape changes nothing. */
-function rename() {
-  const conversation = shown;
-  const title = $("title");
-  const field = h("input", { "aria-label": "Title", maxlength: 200 });
-  field.value = conversation.data.title;
-  field.addEventListener("blur", () => {
-    field.replaceWith(title);
-    conversation.rename(field.value);
-  }, { once: true });
-  field.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter" && event.key !== "Escape") return;
-    if (event.key === "Escape") field.value = conversation.data.title;
-    event.preventDefault();
-    field.blur();
-  });
-  title.replaceWith(field);
-  field.select();
+  drafts.forget(data.id);
 }
 
 function send(text) {
@@ -173,6 +162,10 @@ function focusNext() {
 function listened(conversation) {
   const when = (name, f) => conversation.addEventListener(name, (event) => conversation === shown && f(event.detail));
   when("changed", (added) => {
+    if (drafts.unowned) {
+      drafts.moveTo(conversation.data.id);
+      setNamed(conversation.data.id, false);
+    }
     showEmpty();
     thread.show(conversation);
     if (added) focusNext();
@@ -232,7 +225,10 @@ async function listed() {
 
 fillIcons();
 themeSwitch($("theme"));
-begin();
+const drafts = new Drafts($("draft"));
+show(listened(Conversation.fresh(lastSettings())));
+if (named()) open(named(), false);
+onNamed((id) => (id ? open(id, false) : begin(false)));
 lookForServer();
 keepOffline();
 
@@ -243,14 +239,18 @@ $("composer").addEventListener("submit", (event) => {
   $("draft").value = "";
   send(text);
 });
-$("title").addEventListener("click", rename);
+$("title").addEventListener("click", () => rename(shown));
 $("stop").addEventListener("click", () => shown.stop());
 if (!CSS.supports("field-sizing", "content")) {
   $("draft").addEventListener("input", ({ target }) => {
     target.rows = Math.min(12, target.value.split("\n").length);
   });
 }
-$("new-chat").addEventListener("click", begin);
+$("new-chat").addEventListener("click", () => begin());
+$("skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the address is a conversation's
+  $("draft").focus();
+});
 $("show-chat").addEventListener("click", () => setInside(false));
 $("show-inside").addEventListener("click", () => setInside(true));
 $("open-help").addEventListener("click", () => openHelp(KEYS));
@@ -283,7 +283,7 @@ listenToKeys({
     else shown.stop();
   },
   search: () => sidebar.search(),
-  begin,
+  begin: () => begin(),
   inside: () => setInside(!inside),
   settings: settingsDialog,
   help: () => openHelp(KEYS),
