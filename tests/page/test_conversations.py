@@ -85,7 +85,7 @@ def test_the_address_leads_to_the_conversation(talk: Talk) -> None:
     assert talk.page.url == second
 
 
-@pytest.mark.parametrize("hash", ["0" * 32, "<img src=x>", "__proto__", "%F0%9F", "draft", ""])
+@pytest.mark.parametrize("hash", ["0" * 32, "0" * 33, "<img src=x>", "__proto__", "%F0%9F", "draft", ""])
 def test_an_address_of_no_conversation_leads_to_a_new_one(talk: Talk, hash: str) -> None:
     talk.ask("Here")
     other = Talk(talk.page.context.new_page(), talk.engine, int(talk.address.split(":")[2].strip("/")))
@@ -94,6 +94,8 @@ def test_an_address_of_no_conversation_leads_to_a_new_one(talk: Talk, hash: str)
     if hash == "0" * 32:
         other.page.locator("#notice", has_text="cannot be read").wait_for()
         assert other.page.url == talk.address
+    else:
+        assert not other.page.locator("#notice").is_visible()
     other.ask("There")
     assert re.fullmatch(r"[0-9a-f]{32}", other.page.url.split("#")[1])
     assert other.faults == []

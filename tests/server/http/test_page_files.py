@@ -81,7 +81,7 @@ def test_all_of_the_page_weighs_less_than_1_5_mb() -> None:
 
 def test_the_worker_keeps_every_file_that_reading_needs() -> None:
     text = (PAGE / "worker.js").read_text()
-    [modules] = re.findall(r'\[("api".*?)\]\.map', text)
+    [modules] = re.findall(r'\[("address".*?)\]\.map', text)
     kept = {f"/page/js/{name}.js" for name in re.findall(r'"([\w-]+)"', modules)}
     assert kept == {path for path in page_paths() if path.startswith("/page/js/")}
     [vendor] = re.findall(r'\[("markdown-it.*?)\]\.map', text)
