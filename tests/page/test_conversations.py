@@ -220,6 +220,44 @@ def test_what_is_exported_and_imported_is_the_same_in_another_browser(talk: Talk
     context.close()
 
 
+def test_what_is_here_already_is_not_imported_twice(talk: Talk) -> None:
+    def notice(text: str) -> None:
+        talk.page.locator("#notice.told", has_text=text).wait_for()
+
+    talk.ask("Tree", Say("One", thought="hm", calls=[("f", '{"a": 1}')]))
+    talk.page.fill(".call textarea", "done")
+    talk.page.keyboard.press("Enter")
+    talk.ended()
+    first = exported(talk)
+    talk.engine.will("Two")
+    talk.page.locator("button[aria-label='Answer again']").last.click()
+    talk.page.get_by_text("Two").wait_for()
+    talk.ended()
+    talk.page.keyboard.press("Alt+n")
+    talk.ask("Tree", Say("One", thought="hm"))
+    both = exported(talk)
+    importing(talk, both)
+    notice("Nothing was imported: 2 conversations were here already.")
+    importing(talk, first)  # which has gone on since
+    notice("Nothing was imported: 1 conversation was here already.")
+    talk.until("document.querySelectorAll('.call').length === 1")  # it is shown
+    assert titles(talk) == ["Tree", "Tree"]
+    talk.page.keyboard.press("Escape")
+    assert not talk.page.locator("#notice").is_visible()
+    both["conversations"][1]["messages"][1]["content"] = "Changed"
+    importing(talk, both)
+    notice("Imported 1 conversation; 1 conversation was here already.")
+    assert titles(talk) == ["Tree"] * 3
+    importing(talk, both)
+    notice("Nothing was imported: 2 conversations were here already.")
+    importing(talk, bundle({"role": "user", "content": "No times", "parent": None}))
+    notice("Imported 1 conversation.")
+    importing(talk, bundle({"role": "user", "content": "No times", "parent": None}, title="Renamed"))
+    notice("Nothing was imported: 1 conversation was here already.")
+    importing(talk, {**bundle(), "conversations": []})
+    notice("The file holds no conversation.")
+
+
 NO_FILES: list[tuple[Any, str]] = [
     ("{", "The file is no JSON."),
     ("[]", "The file holds no conversations of qanat."),
@@ -245,7 +283,8 @@ def test_a_file_that_is_none_is_refused_with_the_reason(talk: Talk) -> None:
         talk.page.locator("#notice", has_text=reason).wait_for()
         assert talk.page.inner_text("#notice").startswith("Nothing was imported.")
         assert titles(talk) == []
-        talk.page.evaluate("document.querySelector('#notice').textContent = ''")
+        talk.page.click("#close-notice")
+        assert not talk.page.locator("#notice").is_visible()
 
 
 def test_what_a_file_says_beyond_what_is_known_is_dropped(talk: Talk) -> None:
@@ -264,7 +303,7 @@ def test_what_a_file_says_beyond_what_is_known_is_dropped(talk: Talk) -> None:
     talk.page.get_by_text("hello").wait_for()
     [conversation] = exported(talk)["conversations"]
     [kept] = conversation["messages"]
-    assert set(kept) == {"role", "content", "parent", "created", "usage"}
+    assert set(kept) == {"role", "content", "parent", "usage"}
     assert kept["usage"] == {"prompt": 0, "completion": 0, "cached": 0, "reasoning": 0}
     assert conversation["settings"] == {
         **{"system": "", "model": "", "thinking": None, "tools": "", "calculator": False, "top_p": 0.5}

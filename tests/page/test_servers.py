@@ -186,6 +186,10 @@ def test_a_server_that_comes_back_is_noticed(tab: Any) -> None:
         tab.route("**/v1/models", lambda route: route.abort())
         tab.goto(talk.address)
         tab.locator("#notice", has_text="The server does not answer.").wait_for()
+        tab.click("#close-notice")
+        asked = len(talk.requested)
+        eventually(lambda: tab.evaluate("1") and len(talk.requested) > asked, 8)  # it went on asking
+        assert not tab.locator("#notice").is_visible()  # and does not say again what was read
         tab.unroute("**/v1/models")
         tab.locator("#model", has_text="scripted/model").wait_for()
         tab.locator("#notice").wait_for(state="hidden")

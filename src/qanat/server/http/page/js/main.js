@@ -9,6 +9,7 @@ import { $, count, fillIcons, h } from "./dom.js";
 import { Drafts } from "./drafts.js";
 import { showInside } from "./inside.js";
 import { KEYS, listenToKeys } from "./keys.js";
+import { closeNotice, notify, outdate, retract } from "./notice.js";
 import { keepOffline } from "./offline.js";
 import { keepSettings, lastSettings, records, setRecords } from "./preferences.js";
 import { openSettings } from "./settings.js";
@@ -35,7 +36,7 @@ const thread = new Thread($("scroller"), $("thread"), $("to-end"), {
   edit: (view) => shown.run || view.startEdit((text) => act(() => shown.ask(text, options(), view.message.id))),
   giveResult: (call, text) => act(() => shown.giveResult(call, text, options())),
 });
-const sidebar = new Sidebar({ open, remove, fail });
+const sidebar = new Sidebar({ open, remove });
 const options = () => ({ record: records() });
 
 // -- what is shown ---------------------------------------------------------------------------------------
@@ -78,12 +79,6 @@ function showState() {
   $("gauge-text").textContent = `${count(tokens)} of ${count(model.max_model_len)} tokens`;
 }
 
-function fail(message) {
-  delete $("notice").dataset.about;
-  $("notice").textContent = message;
-  $("notice").hidden = false;
-}
-
 function announce(text) {
   $("announce").textContent = text;
 }
@@ -112,7 +107,7 @@ async function open(id, step = true) {
     show(there ?? listened(await Conversation.load(id)));
     setNamed(id, step);
   } catch (error) {
-    fail(`This conversation cannot be read: ${error.message}.`);
+    notify(`This conversation cannot be read: ${error.message}.`);
     setNamed(shown.isEmpty ? null : shown.data.id, false);
   }
 }
@@ -133,14 +128,14 @@ function send(text) {
 
 /** Do something that makes a reply; settings that cannot be sent are told. */
 async function act(work) {
-  $("notice").hidden = true;
+  outdate();
   thread.goToEnd();
   const conversation = shown;
   running.set(conversation.data.id, conversation);
   try {
     await work();
   } catch (error) {
-    fail(error.message);
+    notify(error.message);
   } finally {
     running.delete(conversation.data.id);
     if (conversation === shown) {
@@ -183,7 +178,7 @@ function listened(conversation) {
     if (inside) showInside($("inside"), conversation);
   });
   when("refused", lookForServer); // which asks for another key
-  when("unsaved", (error) => fail(`This browser did not keep the conversation: ${error?.message ?? "no room"}`));
+  when("unsaved", (error) => notify(`This browser did not keep the conversation: ${error?.message ?? "no room"}`));
   return conversation;
 }
 
@@ -198,10 +193,9 @@ async function lookForServer() {
   try {
     models = await listed();
     if (models.some(({ max_model_len }) => max_model_len === null)) throw new ApiError("The model is still being loaded.");
-    if ($("notice").dataset.about === "server") $("notice").hidden = true;
+    retract("server");
   } catch (error) {
-    fail(error.status === 401 ? "The server wants a key. Send a message to be asked for it again." : error.message);
-    $("notice").dataset.about = "server";
+    notify(error.status === 401 ? "The server wants a key. Send a message to be asked for it again." : error.message, { topic: "server" });
     if (error.status !== 401) setTimeout(lookForServer, ASK_AGAIN);
   } finally {
     looking = false;
@@ -239,6 +233,7 @@ $("composer").addEventListener("submit", (event) => {
   $("draft").value = "";
   send(text);
 });
+$("close-notice").addEventListener("click", closeNotice);
 $("title").addEventListener("click", () => rename(shown));
 $("stop").addEventListener("click", () => shown.stop());
 if (!CSS.supports("field-sizing", "content")) {
@@ -280,7 +275,8 @@ function changeSettings(change) {
 listenToKeys({
   escape: () => {
     if (sidebar.covers) sidebar.leave();
-    else shown.stop();
+    else if (shown.run) shown.stop();
+    else closeNotice();
   },
   search: () => sidebar.search(),
   begin: () => begin(),

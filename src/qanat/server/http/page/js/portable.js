@@ -47,6 +47,22 @@ export function readFile(text) {
   return file.conversations.map((item, place) => readConversation(item, `conversation ${place + 1}`));
 }
 
+/**
+ * Whether a stored conversation has all of what was read from a file: it is the same, or has gone on since.
+ * @param {any[]} stored messages in their order
+ * @param {any[]} read
+ */
+export function holds(stored, read) {
+  if (!read.length || stored.length < read.length) return false;
+  const places = (messages) => new Map(messages.map(({ id }, place) => [id, place]));
+  const [there, here] = [places(stored), places(read)];
+  return read.every((message, place) => there.get(stored[place].parent) === here.get(message.parent)
+    && SAID.every((name) => JSON.stringify(stored[place][name]) === JSON.stringify(message[name])));
+}
+
+/** What makes a message what it is. */
+const SAID = ["role", "content", "reasoning", "calls", "call", "created"];
+
 function readConversation(item, where) {
   if (!item || typeof item !== "object" || !Array.isArray(item.messages)) throw new Error(`In ${where} there are no messages.`);
   if (item.messages.length > MOST_MESSAGES) throw new Error(`In ${where} there are too many messages.`);
@@ -79,8 +95,8 @@ function readConversation(item, where) {
         usage: usage_(message.usage),
         firstSeconds: number_(message.firstSeconds),
         seconds: number_(message.seconds),
+        created: number_(message.created),
       }),
-      created: number_(message.created) ?? now,
     };
   });
   const conversation = {

@@ -1,14 +1,15 @@
 /**
  * The list of conversations, by the day of their last change; what a search finds; and files in and out.
  */
-import { $, h, iconButton } from "./dom.js";
-import { readFile, writeFile } from "./portable.js";
+import { $, count, h, iconButton } from "./dom.js";
+import { notify } from "./notice.js";
+import { holds, readFile, writeFile } from "./portable.js";
 import * as store from "./store.js";
 
 const DAY = 24 * 3600 * 1000;
 
 export class Sidebar {
-  /** @param {any} actions open, remove, fail */
+  /** @param {any} actions open, remove */
   constructor(actions) {
     this._actions = actions;
     this._list = $("conversations");
@@ -63,7 +64,7 @@ export class Sidebar {
         all = all.filter(({ id }) => found.has(id));
       }
     } catch (error) {
-      this._actions.fail(`This browser keeps no conversations: ${error.message}`);
+      notify(`This browser keeps no conversations: ${error.message}`);
     }
     if (turn !== this._turn) return;
     const groups = [];
@@ -102,13 +103,33 @@ export class Sidebar {
     if (!file) return;
     try {
       const items = readFile(await file.text());
-      for (const { conversation, messages } of items) await store.save(conversation, messages);
+      const known = await knownAmong(items);
+      const fresh = items.filter((item) => !known.has(item));
+      for (const { conversation, messages } of fresh) await store.save(conversation, messages);
       await this.show();
-      if (items.length === 1) this._actions.open(items[0].conversation.id);
+      if (items.length === 1) await this._actions.open(known.get(items[0]) ?? items[0].conversation.id);
+      notify(summary(fresh.length, known.size), { error: false });
     } catch (error) {
-      this._actions.fail(`Nothing was imported. ${error.message}`);
+      notify(`Nothing was imported. ${error.message}`);
     }
   }
+}
+
+/** The ids of stored conversations that hold all of what was read, by the item that holds it. */
+async function knownAmong(items) {
+  const known = new Map();
+  for (const { id } of await store.listConversations()) {
+    const messages = await store.loadMessages(id);
+    for (const item of items) if (!known.has(item) && holds(messages, item.messages)) known.set(item, id);
+  }
+  return known;
+}
+
+function summary(fresh, known) {
+  const conversations = (number) => (number === 1 ? "1 conversation" : `${count(number)} conversations`);
+  const here = `${conversations(known)} ${known === 1 ? "was" : "were"} here already`;
+  if (!fresh) return known ? `Nothing was imported: ${here}.` : "The file holds no conversation.";
+  return `Imported ${conversations(fresh)}${known ? `; ${here}` : ""}.`;
 }
 
 function period(time) {
