@@ -174,6 +174,98 @@ def test_words_are_found_in_titles_questions_answers_and_thoughts(talk: Talk) ->
     assert talk.page.inner_text("#conversations") == "Nothing found."
 
 
+MARKED = "[...(CSS.highlights.get('found') ?? [])].map(String)"
+
+
+def focused(talk: Talk, name: str) -> None:
+    talk.until(f"[document.activeElement.id, document.activeElement.textContent].includes('{name}')")
+
+
+def test_what_a_search_found_is_reached_and_left_by_keys(talk: Talk) -> None:
+    press = talk.page.keyboard.press
+    for question in ("Apples", "Rivers", "Stones"):
+        press("Alt+n")
+        talk.ask(question, f"about {question.lower()}")
+    press("Control+k")
+    talk.page.keyboard.type("about")
+    eventually(lambda: len(titles(talk)) == 3)
+    press("ArrowDown")
+    focused(talk, "Stones")
+    press("ArrowDown")
+    focused(talk, "Rivers")
+    press("ArrowDown")
+    press("ArrowDown")
+    focused(talk, "Apples")
+    for _ in range(3):
+        press("ArrowUp")
+    focused(talk, "search")
+    press("End")
+    talk.page.keyboard.type(" RIV")
+    press("Enter")  # at once, before the list is drawn
+    shows(talk, "Rivers")
+    focused(talk, "draft")
+    press("Control+k")
+    press("Escape")
+    assert talk.page.input_value("#search") == ""
+    eventually(lambda: len(titles(talk)) == 3)
+    assert talk.page.evaluate(MARKED) == []
+    press("Enter")  # nothing is searched for, so nothing is gone to
+    shows(talk, "Rivers")
+
+
+def test_escape_empties_the_search_before_it_stops_a_reply(talk: Talk) -> None:
+    hold = Event()
+    talk.ask("Slow", Say("Slowly it comes", hold=hold), ends=False)
+    talk.page.keyboard.press("Control+k")
+    talk.page.keyboard.type("x")
+    talk.page.keyboard.press("Escape")
+    assert talk.page.locator("#stop").is_visible()
+    talk.page.keyboard.press("Escape")
+    talk.page.locator(".ended", has_text="Stopped.").wait_for()
+    hold.set()
+
+
+def test_what_was_found_is_marked_and_in_sight(talk: Talk) -> None:
+    """Far up, in a folded thought, on a branch that is not shown, and with signs that patterns know."""
+    messages: list[dict[str, Any]] = [
+        {"role": "assistant" if i % 2 else "user", "content": f"Text {i}\n\n" * 5, "parent": i - 1 if i else None}
+        for i in range(100)
+    ]
+    messages[21]["content"] = "A **Needle** in the hay, needle"
+    messages[41]["reasoning"] = "lines\n" * 200 + "the Thimble"
+    messages.append({"role": "assistant", "content": "an awl (.*)", "parent": 0})
+    importing(talk, bundle(*messages, leaf=99))
+    talk.page.locator("article", has_text="Text 99").wait_for()
+    for words, marked in (
+        ("needle", ["Needle", "needle"]),
+        ("THIMBLE", ["Thimble"]),
+        ("(.*)", ["(.*)"]),
+        ("awl an", ["an", "awl"]),
+    ):
+        talk.page.keyboard.press("Control+k")
+        talk.page.keyboard.type(words)
+        talk.page.keyboard.press("Enter")
+        talk.until(f"JSON.stringify({MARKED}) === {json.dumps(json.dumps(marked, separators=(',', ':')))!s}")
+        talk.until(IN_SIGHT)
+    talk.page.click("#new-chat")
+    assert talk.page.evaluate(MARKED) == []
+
+
+IN_SIGHT = """(() => {
+    const [range] = CSS.highlights.get('found');
+    const {x, y, height} = range.getBoundingClientRect();
+    return height > 0 && document.elementFromPoint(x + 1, y + height / 2) === range.startContainer.parentElement;
+})()"""
+
+
+def test_what_comes_later_is_marked_too(talk: Talk) -> None:
+    talk.ask("Hay", "a needle")
+    talk.page.fill("#search", "needle")
+    talk.until(f"{MARKED}.length === 1")
+    talk.ask("More", "two needles, and **needle**")
+    talk.until(f"{MARKED}.length === 3")
+
+
 def test_a_conversation_is_renamed_and_deleted(talk: Talk) -> None:
     talk.ask("Old name")
     talk.page.click("#title")

@@ -12,6 +12,7 @@ import { KEYS, listenToKeys } from "./keys.js";
 import { closeNotice, notify, outdate, retract } from "./notice.js";
 import { keepOffline } from "./offline.js";
 import { keepSettings, lastSettings, records, setRecords } from "./preferences.js";
+import { firstWith } from "./search.js";
 import { openSettings } from "./settings.js";
 import { Sidebar } from "./sidebar.js";
 import * as store from "./store.js";
@@ -36,7 +37,7 @@ const thread = new Thread($("scroller"), $("thread"), $("to-end"), {
   edit: (view) => shown.run || view.startEdit((text) => act(() => shown.ask(text, options(), view.message.id))),
   giveResult: (call, text) => act(() => shown.giveResult(call, text, options())),
 });
-const sidebar = new Sidebar({ open, remove });
+const sidebar = new Sidebar({ open, remove, look: () => thread.look(sidebar.words) });
 const options = () => ({ record: records() });
 
 // -- what is shown ---------------------------------------------------------------------------------------
@@ -44,7 +45,10 @@ const options = () => ({ record: records() });
 function show(conversation) {
   shown = conversation;
   drafts.show(conversation.isEmpty ? null : conversation.data.id);
-  thread.open(conversation);
+  const { words } = sidebar;
+  const found = firstWith(words, conversation.tree);
+  if (found && !conversation.run && !conversation.tree.path().includes(found)) conversation.tree.select(found.id);
+  thread.open(conversation, words, found);
   showEmpty();
   showState();
   sidebar.show(conversation.data.id);

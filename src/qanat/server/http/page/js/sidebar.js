@@ -4,17 +4,24 @@
 import { $, count, h, iconButton } from "./dom.js";
 import { notify } from "./notice.js";
 import { holds, readFile, writeFile } from "./portable.js";
+import { wordsOf } from "./search.js";
 import * as store from "./store.js";
 
 const DAY = 24 * 3600 * 1000;
 
 export class Sidebar {
-  /** @param {any} actions open, remove */
+  /** @param {any} actions open, remove, look */
   constructor(actions) {
     this._actions = actions;
     this._list = $("conversations");
     this._search = $("search");
-    this._search.addEventListener("input", () => this.show());
+    this._search.addEventListener("input", () => {
+      this._shown = this.show();
+      actions.look();
+    });
+    this._search.addEventListener("keydown", (event) => this._keyInField(event));
+    this._list.addEventListener("keydown", (event) => this._keyInList(event));
+    this._shown = Promise.resolve();
     this._turn = 0;
     this.current = null;
     $("open-sidebar").addEventListener("click", () => this.open());
@@ -44,6 +51,11 @@ export class Sidebar {
     return $("shade").getClientRects().length > 0;
   }
 
+  /** What is searched for. */
+  get words() {
+    return wordsOf(this._search.value);
+  }
+
   /** Open it with the cursor in the field. */
   search() {
     this.open();
@@ -55,11 +67,11 @@ export class Sidebar {
   async show(current = this.current) {
     this.current = current;
     const turn = ++this._turn;
-    const words = this._search.value.trim();
+    const { words } = this;
     let all = [];
     try {
       all = await store.listConversations();
-      if (words) {
+      if (words.length) {
         const found = await store.search(words);
         all = all.filter(({ id }) => found.has(id));
       }
@@ -75,7 +87,7 @@ export class Sidebar {
       last = when;
       groups.at(-1).append(this._item(data));
     }
-    if (!all.length) groups.push(h("p", { class: "note", text: words ? "Nothing found." : "No conversations yet." }));
+    if (!all.length) groups.push(h("p", { class: "note", text: words.length ? "Nothing found." : "No conversations yet." }));
     this._list.replaceChildren(...groups);
   }
 
@@ -87,6 +99,31 @@ export class Sidebar {
     const day = new Date().toISOString().slice(0, 10);
     h("a", { href: address, download: `qanat-${day}.json` }).click();
     setTimeout(() => URL.revokeObjectURL(address), 10_000);
+  }
+
+  async _keyInField(event) {
+    const { key } = event;
+    if (event.isComposing || !["ArrowDown", "Enter", "Escape"].includes(key)) return;
+    if (key === "Escape" && !this._search.value) return; // then it is the page's
+    event.preventDefault();
+    if (key === "Escape") {
+      this._search.value = "";
+      this._search.dispatchEvent(new Event("input"));
+      return;
+    }
+    await this._shown; // what was typed last is searched for first
+    const first = this._list.querySelector(".open");
+    if (key === "ArrowDown") first?.focus();
+    else if (this.words.length) first?.click();
+  }
+
+  _keyInList(event) {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const all = [...this._list.querySelectorAll(".open")];
+    const next = all.findIndex((one) => one.closest("li").contains(document.activeElement)) + step;
+    (next < 0 ? this._search : all[Math.min(next, all.length - 1)]).focus();
   }
 
   _item(data) {

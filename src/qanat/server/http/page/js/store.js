@@ -5,6 +5,7 @@
  * Stores: `conversations` (id, title, created, updated, leaf, settings), `messages` (one each, found by
  * `conversation`), `traces` (of a reply: its tokens and their alternatives, which only Inside reads).
  */
+import { haveAll, searched } from "./search.js";
 
 const NAME = "qanat";
 const VERSION = 1;
@@ -83,19 +84,17 @@ export async function remove(conversation) {
 
 /** Ids of the conversations in whose title or messages all words are found. */
 export async function search(words) {
-  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
-  const has = (text) => wanted.every((word) => text.includes(word));
   const found = new Set();
   await transact(["conversations", "messages"], "readonly", async (store) => {
-    for (const { id, title } of await result(store("conversations").getAll())) if (has(title.toLowerCase())) found.add(id);
+    for (const { id, title } of await result(store("conversations").getAll())) if (haveAll(words, title)) found.add(id);
     await new Promise((resolve, reject) => {
       const request = store("messages").openCursor();
       request.onerror = () => reject(request.error);
       request.onsuccess = () => {
         const cursor = request.result;
         if (!cursor) return resolve(null);
-        const { conversation, content, reasoning } = cursor.value;
-        if (!found.has(conversation) && has(`${content}\n${reasoning ?? ""}`.toLowerCase())) found.add(conversation);
+        const { conversation } = cursor.value;
+        if (!found.has(conversation) && haveAll(words, searched(cursor.value))) found.add(conversation);
         cursor.continue();
       };
     });

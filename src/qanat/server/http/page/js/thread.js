@@ -3,6 +3,7 @@
  * they come near, and the browser lays them out only then (`content-visibility`), so thousands do no harm.
  */
 import { count, h, icon, rate, seconds } from "./dom.js";
+import { Marks } from "./marks.js";
 import { MessageView } from "./message.js";
 
 /** Pixels from the end within which the reader is taken to follow along. */
@@ -18,14 +19,14 @@ export class Thread {
     this._views = new Map();
     this._follows = true;
     this._frame = 0;
+    this._marks = new Marks();
     this._waiting = h("div", { class: "waiting" });
     this._near = new IntersectionObserver((entries) => {
       for (const { isIntersecting, target } of entries) {
         if (!isIntersecting) continue;
         this._near.unobserve(target);
         const view = this._views.get(target.dataset.id);
-        view?.hydrate();
-        if (view) this._foot(view);
+        if (view) this._make(view);
       }
     }, { root: scroller, rootMargin: "1200px" });
     scroller.addEventListener("scroll", () => this._scrolled(), { passive: true });
@@ -34,14 +35,28 @@ export class Thread {
     new ResizeObserver(() => this._follows && this._jump()).observe(element);
   }
 
-  /** Show the path of a conversation from scratch, at its end. */
-  open(conversation) {
+  /**
+   * Show the path of a conversation from scratch, at its end.
+   * @param {any} conversation
+   * @param {string[]} words marked wherever they stand
+   * @param {any} message shown instead of the end
+   */
+  open(conversation, words = [], message = null) {
     this._near.disconnect();
     this._views.clear();
     this._element.replaceChildren();
     this._follows = true;
     this.show(conversation);
-    this._jump();
+    this.look(words);
+    const view = message && this._views.get(message.id);
+    if (view) this._goTo(view);
+    else this._jump();
+  }
+
+  /** Mark other words, or none. */
+  look(words) {
+    this._marks.look(words);
+    this._marks.mark(this._element);
   }
 
   /** Show the path as it is now. */
@@ -84,7 +99,9 @@ export class Thread {
   /** The last reply has ended. */
   finish(conversation, message) {
     this._waiting.remove();
-    this._views.get(message.id)?.finish();
+    const view = this._views.get(message.id);
+    view?.finish();
+    if (view) this._marks.mark(view.element);
     this.show(conversation);
   }
 
@@ -123,6 +140,30 @@ export class Thread {
     this._jump();
   }
 
+  /** Make a message look right. */
+  _make(view) {
+    view.hydrate();
+    this._foot(view);
+    this._marks.mark(view.element);
+  }
+
+  /** Show the first marked word of a message, though it be folded away. */
+  _goTo(view) {
+    this._follows = false;
+    this._make(view);
+    const [word] = this._marks.within(view.element);
+    const holder = word?.startContainer.parentElement;
+    const folded = holder?.closest("details");
+    if (folded) folded.open = true;
+    const go = () => {
+      view.element.scrollIntoView({ block: "start" });
+      // A long thought scrolls by itself, within what scrolls.
+      for (const box of [holder?.closest(".thought-text"), this._scroller]) if (word && box) box.scrollTop += middle(word) - middle(box);
+    };
+    go();
+    requestAnimationFrame(() => requestAnimationFrame(go)); // what is near was only text until now
+  }
+
   /** Branches and buttons of a message that is near, where something has changed. */
   _foot(view) {
     if (!view.ready) return;
@@ -155,6 +196,11 @@ export class Thread {
   _jump() {
     this._scroller.scrollTop = this._scroller.scrollHeight;
   }
+}
+
+function middle(thing) {
+  const { top, height } = thing.getBoundingClientRect();
+  return top + height / 2;
 }
 
 /** What an empty conversation shows: who answers, and something to begin with. */
