@@ -11,6 +11,7 @@ from qanat.errors import ContextLengthError
 from qanat.server.errors import UnavailableError
 from tests.page.engine import Say
 from tests.page.talk import Talk
+from tests.server.http.serving import eventually
 
 MARKDOWN = """# A title
 
@@ -213,7 +214,7 @@ def test_an_edit_is_left_with_escape_and_begun_with_the_arrow(talk: Talk) -> Non
 
 def test_an_error_in_the_middle_is_told_and_the_answer_can_be_asked_for_again(talk: Talk) -> None:
     talk.ask("Break", Say("Half a", error=UnavailableError("the engine's process died", "engine_dead")))
-    assert talk.page.locator("article .error").inner_text() == "the engine's process died"
+    assert talk.page.locator("article .error").inner_text() == "The engine's process died."
     assert talk.replies() == ["Half a"]
     talk.engine.will("Whole.")
     talk.page.click("button[aria-label='Answer again']")
@@ -222,9 +223,54 @@ def test_an_error_in_the_middle_is_told_and_the_answer_can_be_asked_for_again(ta
 
 def test_a_refusal_is_told_and_not_sent_along_later(talk: Talk) -> None:
     talk.ask("Too long", Say(refuse=ContextLengthError("the prompt has 9000 tokens")))
-    assert talk.page.locator("article .error").inner_text() == "the prompt has 9000 tokens"
+    assert talk.page.locator("article .error").inner_text() == "The prompt has 9000 tokens."
     talk.ask("Shorter", "Yes.")
     assert [m["content"] for m in talk.sent()] == ["Too long", "Shorter"]
+
+
+SENTENCES = {
+    "the engine's process died": "The engine's process died.",
+    "the prompt has 9000 tokens: shorten it.": "The prompt has 9000 tokens: shorten it.",
+    "top_p has to be at most 1": "top_p has to be at most 1.",
+    "n: one or more": "n: one or more.",
+    "no room, 5 wait": "No room, 5 wait.",
+    "Is it there?": "Is it there?",
+    "nichts übrig für 'é'": "Nichts übrig für 'é'.",
+    "": "",
+}
+
+
+def test_what_a_program_said_is_shown_as_a_sentence(talk: Talk) -> None:
+    for said, shown in SENTENCES.items():
+        assert talk.module("dom", "({sentence}, text) => sentence(text)", said) == shown
+
+
+def test_a_version_with_the_same_words_says_so_and_why(talk: Talk) -> None:
+    def again(reply: str | Say) -> str:
+        talk.engine.will(reply)
+        asked = len(talk.engine.requests)
+        talk.page.click("button[aria-label='Answer again']")
+        eventually(lambda: len(talk.engine.requests) > asked)
+        talk.ended()
+        return " ".join(talk.page.locator(".same").all_inner_texts())
+
+    def setting(name: str, value: str) -> None:
+        talk.page.keyboard.press("Alt+s")
+        talk.page.fill(f"#set-{name}", value)
+        talk.page.keyboard.press("Escape")
+
+    talk.ask("Say", "One.")
+    assert again("Two.") == ""
+    assert again("One.") == "The same as version 1."
+    setting("seed", "3")
+    assert again("Two.") == "The same as version 2: with a seed the same question has the same reply."
+    setting("temperature", "0")
+    greedy = "The same as version 1: at temperature 0 the likeliest token is taken each time."
+    assert again("One.") == greedy
+    assert again(Say("One.", thought="hm")) == ""
+    talk.page.reload()
+    talk.page.click("button[aria-label='Earlier version']")
+    talk.page.locator(".same", has_text=greedy).wait_for()
 
 
 def test_a_reply_that_was_cut_says_so(talk: Talk) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
 from tests.page.engine import PLAIN, THINKING
 from tests.page.talk import Talk
+from tests.page.test_conversations import exported, importing
 
 
 def test_what_is_set_is_sent_and_nothing_else(talk: Talk) -> None:
@@ -48,6 +52,9 @@ def test_an_empty_field_shows_what_the_server_does(talk: Talk) -> None:
     assert (shown("top_k"), shown("max_tokens"), shown("seed")) == ("20", "512", "random")
     talk.page.select_option("#thinking-mode", "on")
     assert float(shown("temperature")) == THINKING["temperature"]
+    talk.page.fill("#set-temperature", "0")
+    talk.page.press("#set-temperature", "Tab")
+    assert shown("seed") == "not used"  # nothing is drawn
 
 
 WRONG = [
@@ -176,3 +183,56 @@ def test_a_conversation_keeps_its_settings_and_a_new_one_begins_with_the_last(ta
     talk.page.locator("article.user", has_text="Cold").wait_for()
     talk.ask("Again")
     assert talk.engine.requests[-1].params.temperature == 0
+
+
+def test_inside_explains_a_reply_with_what_it_was_asked_with(talk: Talk) -> None:
+    """Not with today's settings: those of each reply, also after a reload and from a file."""
+    explained: list[dict[str, Any]] = []
+
+    def note(route: Any) -> None:
+        explained.append(json.loads(route.request.post_data))
+        route.continue_()
+
+    def look() -> tuple[Any, ...]:
+        explained.clear()
+        talk.page.keyboard.press("Alt+i")
+        talk.page.locator(".token").first.wait_for()
+        told = talk.page.locator(".stage").last.inner_text()
+        talk.page.keyboard.press("Alt+i")
+        body = explained[-1]
+        first = body["messages"][0]
+        system = first["content"] if first["role"] == "system" else None
+        assert ("likeliest is taken" in told) != ("one is drawn" in told)
+        thinking = body.get("chat_template_kwargs", {}).get("enable_thinking")
+        return system, thinking, "tools" in body, "one is drawn" in told
+
+    def change(system: str, thinking: str, tools: str, temperature: str) -> None:
+        talk.page.keyboard.press("Alt+s")
+        talk.page.fill("#system", system)
+        talk.page.select_option("#thinking-mode", thinking)
+        talk.page.fill("#tools", tools)
+        talk.page.fill("#set-temperature", temperature)
+        talk.page.keyboard.press("Escape")
+
+    talk.page.route("**/explain", note)
+    change("Be brief.", "on", '{"name": "f"}', "0")
+    talk.ask("Say", "One.")
+    talk.ask("More", "Two.")
+    was = ("Be brief.", True, True, False)
+    change("Be long.", "off", "", "1")
+    assert look() == was
+    talk.page.reload()
+    talk.page.get_by_text("Two.").wait_for()
+    assert look() == was
+    talk.ask("Now", "Three.")
+    now = ("Be long.", False, False, True)
+    assert look() == now
+    file = exported(talk)
+    assert [("settings" in m) for m in file["conversations"][0]["messages"]] == [False, True, False, False, False, True]
+    talk.page.hover("#conversations li")
+    talk.page.click("button[aria-label^=Delete]")
+    talk.page.click("#confirm button >> text=Delete")
+    importing(talk, file)
+    talk.page.locator("article.assistant", has_text="Three.").wait_for()
+    again = exported(talk)
+    assert again == file

@@ -2,6 +2,7 @@
  * A conversation and what can be done with it: ask, edit, answer again, give a tool's result, stop. It keeps
  * itself in the store and tells whoever shows it that something has changed.
  */
+import { sameSettings } from "./defaults.js";
 import { Run, requestBody } from "./run.js";
 import * as store from "./store.js";
 import { answerCall } from "./tools.js";
@@ -120,7 +121,8 @@ export class Conversation extends EventTarget {
   async _answer(parent, options) {
     const path = parent === null ? [] : this.tree.path(parent);
     const body = requestBody(path, this.data.settings, options);
-    const message = this._add({ role: "assistant", parent, content: "" });
+    const message = this._add({ role: "assistant", parent, content: "", ...(options.greedy ? { greedy: true } : {}) });
+    if (!sameSettings(this.sentWith(message), this.data.settings)) message.settings = { ...this.data.settings };
     const run = (this.run = new Run(message, () => this._grown(message)));
     this._changed(message);
     try {
@@ -135,6 +137,23 @@ export class Conversation extends EventTarget {
     if (run.trace.length) await store.saveTrace({ id: message.id, conversation: this.data.id, tokens: run.trace });
     this.dispatchEvent(new CustomEvent("ended", { detail: message }));
     await this._useTools(message, options);
+  }
+
+  /**
+   * The settings that a reply was asked for with; null if nobody noted them. Noted where they change, as a
+   * system prompt may be long.
+   */
+  sentWith(reply) {
+    for (let at = reply; at; at = this.tree.get(at.parent)) if (at.settings) return at.settings;
+    return null;
+  }
+
+  /** The place of an earlier version of a reply that has the same words, from 1; 0 if there is none. */
+  twinOf(reply) {
+    const said = ({ content, reasoning, calls }) => JSON.stringify([content, reasoning, calls?.map((call) => [call.name, call.arguments])]);
+    const versions = this.tree.siblings(reply.id).map((id) => this.tree.get(id));
+    const earlier = versions.slice(0, versions.indexOf(reply));
+    return reply.content || reply.calls ? earlier.findIndex((other) => said(other) === said(reply)) + 1 : 0;
   }
 
   async _useTools(message, options) {

@@ -48,3 +48,12 @@ export function inherited(model, settings) {
   if (!defaults) return {};
   return (settings.thinking ?? defaults.thinks) ? defaults.thinking_sampling : defaults.sampling;
 }
+
+/** Whether every token is the likeliest one, so that chance has no say. */
+export function isGreedy(model, settings) {
+  const { temperature, top_k } = { ...inherited(model, settings), ...sampling(settings) };
+  return temperature === 0 || top_k === 1;
+}
+
+/** Whether two settings ask for the same. */
+export const sameSettings = (a, b) => JSON.stringify(cleanSettings(a)) === JSON.stringify(cleanSettings(b));

@@ -15,7 +15,7 @@ export function openHelp(keys) {
   $("help").replaceChildren(
     dialogHead("help", "Keyboard and help"),
     h("dl", { class: "keys" }, ...keys.flatMap(([names, what]) => [h("dt", {}, ...names.map((name) => h("kbd", { text: name }))), h("dd", { text: what })])),
-    h("p", { text: "Conversations lie in this browser's storage. They can be read, searched and exported when the server is down. Who else uses this browser can read them; Export and the bin in the list take them out." }),
+    h("p", { text: "Conversations lie in this browser's storage. They can be read, searched and exported when the server is down. Who else uses this browser can read them. Export saves a file and leaves them here; the bin in the list deletes one." }),
     h("p", { text: "Markdown, code and formulas ($x$, $$x$$, \\(x\\), \\[x\\]) are shown as such. Pictures are shown as links: to load one would tell its owner what was said." }),
   );
   $("help").showModal();

@@ -76,6 +76,12 @@ export function fillIcons() {
   for (const element of document.querySelectorAll("[data-icon]")) element.prepend(icon(element.dataset.icon));
 }
 
+/** What a program said, as a sentence; a name it begins with, like `top_p`, stays as it is written. */
+export function sentence(text) {
+  const told = text.trim().replace(/^[a-z]{2,}(?=[\s,'])/, (word) => word[0].toUpperCase() + word.slice(1));
+  return /[\p{L}\p{N})\]'"`]$/u.test(told) ? `${told}.` : told;
+}
+
 /** Numbers as people read them: 1,234. */
 export const count = (number) => Math.round(number).toLocaleString("en");
 

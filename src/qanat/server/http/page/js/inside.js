@@ -3,7 +3,7 @@
  * the tokens of the last reply with what could have stood in their places.
  */
 import { ApiError, explain } from "./api.js";
-import { count, h } from "./dom.js";
+import { count, h, sentence } from "./dom.js";
 import { requestBody } from "./run.js";
 import { loadTrace } from "./store.js";
 
@@ -25,10 +25,10 @@ export async function showInside(element, conversation) {
   const prompt = h("div", { class: "stages" }, h("p", { class: "note", text: "Asking the server for the stages of the prompt." }));
   const tokens = h("div", { class: "stages" });
   element.replaceChildren(prompt, tokens);
-  const [stages, trace] = await Promise.all([ask(path.slice(0, at), conversation.data.settings), loadTrace(reply.id).catch(() => undefined)]);
+  const [stages, trace] = await Promise.all([ask(path.slice(0, at), conversation.sentWith(reply) ?? conversation.data.settings), loadTrace(reply.id).catch(() => undefined)]);
   if (turn !== latest) return; // another one was asked for meanwhile
-  prompt.replaceChildren(...(stages instanceof Error ? [h("p", { class: "error", text: stages.message })] : promptStages(stages)));
-  tokens.replaceChildren(...replyStage(trace?.tokens));
+  prompt.replaceChildren(...(stages instanceof Error ? [h("p", { class: "error", text: sentence(stages.message) })] : promptStages(stages)));
+  tokens.replaceChildren(...replyStage(trace?.tokens, reply.greedy));
 }
 
 async function ask(path, settings) {
@@ -78,8 +78,8 @@ function merges(piece) {
   ].filter(Boolean);
 }
 
-function replyStage(tokens) {
-  const what = "After each token the model gives every entry of the vocabulary a probability, and one is drawn.";
+function replyStage(tokens, greedy) {
+  const what = "After each token the model gives every entry of the vocabulary a probability, and " + (greedy ? "the likeliest is taken." : "one is drawn.");
   if (!tokens?.length) return [stage(4, "The reply, token by token", what, h("p", { class: "note", text: "Nothing was noted for this reply. Turn it on in the settings (This browser), and ask again." }))];
   const detail = h("div", { class: "detail", "aria-live": "polite" }, h("p", { text: "Choose a token to see its rivals. The paler a token, the less sure the model was." }));
   const show = (token) => detail.replaceChildren(...candidates(token));

@@ -4,6 +4,7 @@
 import { named, onNamed, setNamed } from "./address.js";
 import { ApiError, hasKey, listModels } from "./api.js";
 import { Conversation } from "./conversation.js";
+import { isGreedy } from "./defaults.js";
 import { askKey, confirmed, openHelp } from "./dialogs.js";
 import { $, count, fillIcons, h } from "./dom.js";
 import { Drafts } from "./drafts.js";
@@ -38,7 +39,8 @@ const thread = new Thread($("scroller"), $("thread"), $("to-end"), {
   giveResult: (call, text) => act(() => shown.giveResult(call, text, options())),
 });
 const sidebar = new Sidebar({ open, remove, look: () => thread.look(sidebar.words) });
-const options = () => ({ record: records() });
+const options = () => ({ record: records(), greedy: isGreedy(modelOf(shown), shown.data.settings) });
+const modelOf = ({ data }) => models.find(({ id }) => id === data.settings.model) ?? models[0];
 
 // -- what is shown ---------------------------------------------------------------------------------------
 
@@ -70,7 +72,7 @@ function showState() {
   document.title = data.title ? `${data.title} - qanat` : "qanat";
   $("send").hidden = run !== null;
   $("stop").hidden = run === null;
-  const model = models.find(({ id }) => id === data.settings.model) ?? models[0];
+  const model = modelOf(shown);
   $("model").textContent = model?.id ?? "no server";
   const defaults = model?.chat_defaults;
   $("thinking").hidden = !defaults?.can_switch;

@@ -3,7 +3,7 @@
  * goes through markdown.js, or is text.
  */
 import { copyButton } from "./code.js";
-import { count, h, icon, iconButton, rate, seconds } from "./dom.js";
+import { count, h, icon, iconButton, rate, seconds, sentence } from "./dom.js";
 import { GrowingMarkdown } from "./growing.js";
 import { render } from "./markdown.js";
 import { shownArguments } from "./tools.js";
@@ -62,8 +62,8 @@ export class MessageView {
     this.hydrate();
   }
 
-  /** The row below: branches and buttons. `siblings` are the ids of all versions. */
-  showFoot(siblings) {
+  /** The row below: branches and buttons. `siblings` are the ids of all versions, `same` tells of their likeness. */
+  showFoot(siblings, same) {
     const { message } = this;
     const place = siblings.indexOf(message.id);
     const { select, edit, again } = this._actions;
@@ -79,6 +79,7 @@ export class MessageView {
     if (message.role === "assistant") parts.push(iconButton("again", "Answer again", () => again(message.id), { class: "icon mutates" }));
     const told = message.role === "assistant" ? figures(message) : "";
     if (told) parts.push(h("span", { class: "figures", text: told }));
+    if (same) parts.push(h("span", { class: "same", text: same }));
     this._foot.replaceChildren(...parts);
   }
 
@@ -192,7 +193,7 @@ export class MessageView {
     const { error, finish } = this.message;
     this._end?.remove();
     this._end = null;
-    const told = error ? h("div", { class: "error", text: error }) : FINISHES[finish] ? h("div", { class: "ended", text: FINISHES[finish] }) : null;
+    const told = error ? h("div", { class: "error", text: sentence(error) }) : FINISHES[finish] ? h("div", { class: "ended", text: FINISHES[finish] }) : null;
     if (told) {
       this._end = told;
       this._foot.before(told);

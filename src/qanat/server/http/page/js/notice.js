@@ -1,5 +1,5 @@
 /** The line above the conversation: what went wrong or was done, until it is closed or no longer true. */
-import { $ } from "./dom.js";
+import { $, sentence } from "./dom.js";
 
 let about = "";
 /** What the user has read and closed, though it is still so. */
@@ -7,15 +7,15 @@ let closed = "";
 
 /**
  * Tell the user something.
- * @param {string} message a sentence
+ * @param {string} message
  * @param {{error?: boolean, topic?: string}} [more] what `retract` takes back by its topic is not told again
  *   while it stays the same, once it was closed
  */
 export function notify(message, { error = true, topic = "" } = {}) {
-  if (topic && closed === message) return;
+  if (topic && closed === sentence(message)) return;
   about = topic;
   $("notice-text").setAttribute("role", error ? "alert" : "status");
-  $("notice-text").textContent = message;
+  $("notice-text").textContent = sentence(message);
   $("notice").classList.toggle("told", !error);
   $("notice").hidden = false;
 }

@@ -93,6 +93,8 @@ function readConversation(item, where) {
         error: text_(message.error, at, 4096),
         model: text_(message.model, at, 256),
         usage: usage_(message.usage),
+        greedy: message.greedy === true || undefined,
+        settings: message.settings && typeof message.settings === "object" ? cleanSettings(message.settings) : undefined,
         firstSeconds: number_(message.firstSeconds),
         seconds: number_(message.seconds),
         created: number_(message.created),

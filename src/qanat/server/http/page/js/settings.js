@@ -2,7 +2,7 @@
  * The settings of a conversation. A field counts once it is left and holds something that can be sent. While one
  * does not, the dialog stays open and says beside it what is wrong, so that nothing that was written is lost.
  */
-import { NUMBERS, inherited } from "./defaults.js";
+import { NUMBERS, inherited, isGreedy } from "./defaults.js";
 import { dialogHead } from "./dialogs.js";
 import { $, count, h } from "./dom.js";
 import { parseTools } from "./tools.js";
@@ -46,7 +46,8 @@ export function openSettings({ settings, models, preferences, onChange, onPrefer
   function showInherited() {
     const now = inherited(model, settings);
     NUMBERS.forEach(({ name }, place) => {
-      numbers[place].control.placeholder = now[name] ?? (name === "seed" ? "random" : "none");
+      const none = name !== "seed" ? "none" : isGreedy(model, settings) ? "not used" : "random";
+      numbers[place].control.placeholder = now[name] ?? none;
     });
   }
   showInherited();

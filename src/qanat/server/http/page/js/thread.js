@@ -169,10 +169,22 @@ export class Thread {
     if (!view.ready) return;
     const { id, seconds: time, content } = view.message;
     const siblings = this._conversation.tree.siblings(id);
-    const state = `${siblings.join()} ${time} ${content.length > 0}`;
+    const same = this._sameAs(view.message);
+    const state = `${siblings.join()} ${time} ${content.length > 0} ${same}`;
     if (view.footState === state) return;
     view.footState = state;
-    view.showFoot(siblings);
+    view.showFoot(siblings, same);
+  }
+
+  /** That a version has the words of an earlier one, and why, if it is known. */
+  _sameAs(message) {
+    if (message.role !== "assistant" || message === this._conversation.run?.message) return "";
+    const twin = this._conversation.twinOf(message);
+    if (!twin) return "";
+    const why = message.greedy ? ": at temperature 0 the likeliest token is taken each time"
+      : this._conversation.sentWith(message)?.seed !== undefined ? ": with a seed the same question has the same reply"
+      : "";
+    return `The same as version ${twin}${why}.`;
   }
 
   _askResults(conversation, path) {
