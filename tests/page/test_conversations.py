@@ -228,7 +228,11 @@ def test_escape_empties_the_search_before_it_stops_a_reply(talk: Talk) -> None:
 def test_what_was_found_is_marked_and_in_sight(talk: Talk) -> None:
     """Far up, in a folded thought, on a branch that is not shown, and with signs that patterns know."""
     messages: list[dict[str, Any]] = [
-        {"role": "assistant" if i % 2 else "user", "content": f"Text {i}\n\n" * 5, "parent": i - 1 if i else None}
+        {
+            "role": "assistant" if i % 2 else "user",
+            "content": f"Text {i}\n\n" * 5,
+            "parent": i - 1 if i else None,
+        }
         for i in range(100)
     ]
     messages[21]["content"] = "A **Needle** in the hay, needle"

@@ -228,7 +228,14 @@ def test_inside_explains_a_reply_with_what_it_was_asked_with(talk: Talk) -> None
     now = ("Be long.", False, False, True)
     assert look() == now
     file = exported(talk)
-    assert [("settings" in m) for m in file["conversations"][0]["messages"]] == [False, True, False, False, False, True]
+    assert [("settings" in m) for m in file["conversations"][0]["messages"]] == [
+        False,
+        True,
+        False,
+        False,
+        False,
+        True,
+    ]
     talk.page.hover("#conversations li")
     talk.page.click("button[aria-label^=Delete]")
     talk.page.click("#confirm button >> text=Delete")
