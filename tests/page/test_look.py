@@ -34,6 +34,40 @@ def test_the_theme_follows_the_system_and_can_be_chosen(talk: Talk) -> None:
     assert background(talk) == light
 
 
+@pytest.mark.parametrize("width", [1200, 360])
+def test_every_button_says_what_it_does(talk: Talk, width: int) -> None:
+    """In words that are seen, or in some that come up under the pointer and are read out."""
+    talk.page.set_viewport_size({"width": width, "height": 700})
+    talk.ask("Say", Say("```\ncode\n```", calls=[("f", "{}")]))
+    talk.page.keyboard.press("Alt+s")
+    mute = talk.page.evaluate(
+        """() => [...document.querySelectorAll('button')]
+            .filter((button) => button.checkVisibility({visibilityProperty: true}))
+            .filter((button) => !button.innerText.trim() && !(button.title && button.ariaLabel))
+            .map((button) => button.outerHTML)"""
+    )
+    assert mute == []
+    talk.page.keyboard.press("Escape")
+    if width < 760:
+        talk.page.click("#open-sidebar")
+    shown = talk.page.locator("#sidebar .tools button").all_inner_texts()
+    assert shown == ["Import", "Export", "Theme", "Help"]
+
+
+def test_files_come_in_upwards_and_go_out_downwards(talk: Talk) -> None:
+    """The arrows point as everywhere else: up for what is taken in, down for what is saved."""
+    talk.ask("Say")
+    tips = {
+        name: talk.page.locator(f"{name} path").first.get_attribute("d").split("m0 0")[0]
+        for name in ("#import", "#export-all", "#conversations li button[aria-label^=Export]")
+    }
+    assert tips == {
+        "#import": "M12 15V4",
+        "#export-all": "M12 4v11",
+        "#conversations li button[aria-label^=Export]": "M12 4v11",
+    }
+
+
 def test_everything_is_done_with_the_keyboard(talk: Talk) -> None:
     press = talk.page.keyboard.press
     talk.ask("First", "One")
@@ -125,7 +159,6 @@ def test_a_phone_has_all_of_it(browser: Any, talk: Talk) -> None:
     talk.page.click("#show-inside")
     talk.page.locator(".token").first.click()
     assert talk.page.evaluate("document.querySelector('#inside').scrollWidth") <= 360
-    talk.page.click("#open-sidebar")
     talk.page.click("#open-settings")
     assert talk.page.evaluate("document.querySelector('#settings').scrollWidth") <= 360
 

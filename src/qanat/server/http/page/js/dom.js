@@ -9,8 +9,8 @@ const ICONS = {
   plus: "M12 5v14M5 12h14",
   close: "M6 6l12 12M18 6 6 18",
   menu: "M4 7h16M4 12h16M4 17h10",
-  import: "M12 4v11m0 0 4-4m-4 4-4-4M5 19h14",
-  export: "M12 15V4m0 0 4 4m-4-4L8 8M5 19h14",
+  import: "M12 15V4m0 0 4 4m-4-4L8 8M5 19h14", // up, as to a server: into the page
+  export: "M12 4v11m0 0 4-4m-4 4-4-4M5 19h14", // down, as from one: onto the disk
   theme: "M12 3a9 9 0 1 0 0 18zM12 3a9 9 0 0 1 0 18",
   help: "M9.2 9a2.9 2.9 0 1 1 4.3 2.6c-1 .6-1.5 1.1-1.5 2.4M12 17.5v.1M12 3a9 9 0 1 0 .01 0",
   settings: "M4 7h9m5 0h2M4 17h2m5 0h9M15.5 4.5v5M8.5 14.5v5",
