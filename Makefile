@@ -37,7 +37,8 @@ parity: .venv-parity/.ready  ## Compare live with torch and transformers (a larg
 parity-env: .venv-parity/.ready  ## Only install what `make parity` and `qanat verify` need
 
 page-test: .venv/.page-test  ## Test the page at / in a browser (installs playwright; needs Debian's chromium)
-	$(BIN)/python -m pytest -n $(WORKERS) tests/page
+	$(BIN)/python -m pytest -n $(WORKERS) tests/page -m 'not alone'
+	$(BIN)/python -m pytest -n 0 tests/page -m alone
 
 stages: .venv/.dev  ## Stage by stage: <Stage> test results: Passed / Failed
 	@$(BIN)/python tools/stages.py

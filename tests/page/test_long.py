@@ -5,6 +5,8 @@ from __future__ import annotations
 from threading import Event
 from typing import Any
 
+import pytest
+
 from tests.page.engine import Say
 from tests.page.talk import Talk
 from tests.page.test_conversations import bundle, importing
@@ -54,6 +56,7 @@ OPEN = """async ([title, count]) => {
 }"""
 
 
+@pytest.mark.alone
 def test_two_thousand_messages_do_not_slow_typing(talk: Talk) -> None:
     """Beside a tab with two messages: as quick as there, or quicker than anybody notices."""
     bare = Talk(talk.page.context.new_page(), talk.engine, int(talk.address.split(":")[2].strip("/")))

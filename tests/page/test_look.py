@@ -201,6 +201,7 @@ def test_axe_finds_nothing_serious(talk: Talk, scheme: str) -> None:
     assert problems == []
 
 
+@pytest.mark.alone
 def test_the_first_paint_comes_within_a_second(talk: Talk) -> None:
     painted = []
     for _ in range(3):

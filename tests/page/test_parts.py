@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.page.talk import Talk
 from tests.page.test_hostile import FORMULAS, HTML, PAYLOADS, assert_unharmed
 from tests.page.timing import judged
@@ -71,6 +73,7 @@ RENDER = """({render}, source) => {
 }"""
 
 
+@pytest.mark.alone
 def test_nothing_takes_for_ever_or_grows_beyond_the_page(talk: Talk) -> None:
     bombs = [
         *FORMULAS,
