@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -227,3 +228,97 @@ def test_a_link_is_followed_in_a_tab_that_knows_nothing_of_us(talk: Talk) -> Non
     opened.value.wait_for_load_state()
     assert opened.value.evaluate("[opener, document.referrer]") == [None, ""]
     assert at_home(talk)
+
+
+STREAMED: list[Any] = [
+    *(None, 5, "x", [], {}, {"choices": None}, {"choices": "x"}, {"choices": [None]}, {"choices": [5]}),
+    *({"usage": 5}, {"usage": {"prompt_tokens": "<b>", "completion_tokens": 1e308}}, {"model": {"a": 1}}),
+    *({"prompt_progress": 5}, {"prompt_progress": {"total": "x", "processed": None}}),
+    *({"choices": [{"delta": delta}]} for delta in (None, 5, {"content": 5}, {"content": {"toString": 1}})),
+    *({"choices": [{"delta": {"reasoning_content": bad}}]} for bad in (5, ["x"], {"a": 1})),
+    *({"choices": [{"delta": {"tool_calls": calls}}]} for calls in (5, "x", [None], [{}])),
+    *(
+        {"choices": [{"delta": {"tool_calls": [{"index": index, "id": "polluted", "function": {"name": "x"}}]}}]}
+        for index in ("__proto__", "constructor", "length", -1, 0.5, 1e9, 4294967294, None)
+    ),
+    {"choices": [{"delta": {"tool_calls": [{"index": 0, "id": 5, "function": {"name": {}, "arguments": 5}}]}}]},
+    *({"choices": [{"delta": {"content": "a"}, "logprobs": bad}]} for bad in (5, {"content": 5}, {"content": [None]})),
+    *(
+        {"choices": [{"delta": {"content": "a"}, "logprobs": {"content": [token]}}]}
+        for token in (
+            {"token": 5},
+            {"token": "a", "logprob": "x", "bytes": None, "top_logprobs": None},
+            {"token": "a", "logprob": 1e308, "bytes": "x", "top_logprobs": [None, 5, {"token": "<b>"}]},
+            {"token": "\u202e<img src=x>", "logprob": -1e308, "bytes": [], "top_logprobs": []},
+        )
+    ),
+    *({"choices": [{"delta": {}, "finish_reason": bad}]} for bad in (5, {}, "__proto__", "constructor")),
+]
+"""Objects of a stream that no server of ours sends."""
+EXPLAINED: list[Any] = [
+    *(None, 5, "x", [], {}, {"stretches": 5}, {"prompt": 5, "stretches": [None], "tokens": 5, "vocabulary": {}}),
+    {"prompt": "", "stretches": [{"added_token": None, "pieces": [{"text": 5}]}], "tokens": [], "vocabulary": "x"},
+]
+LISTED: list[Any] = [
+    *(None, 5, {}, {"data": 5}, {"data": [None]}, {"data": [5]}, {"data": [{}]}, {"data": []}),
+    {"data": [{"id": {"a": 1}, "max_model_len": "x", "chat_defaults": 5}]},
+    {"data": [{"id": "m", "max_model_len": -1, "chat_defaults": {"sampling": "x", "can_switch": {}}}]},
+]
+
+
+def answering(body: str) -> Callable[[Any], None]:
+    return lambda route: route.fulfill(body=body)
+
+
+def polluted(talk: Talk) -> Any:
+    return talk.page.evaluate(
+        """() => [({}).id, [].id, Object.prototype.name, Array.prototype.arguments, [].length, (() => {}).id]
+            .filter((value) => value !== undefined && value !== 0)"""
+    )
+
+
+def test_a_stream_of_nonsense_does_no_harm(talk: Talk) -> None:
+    """Each object, alone and with a good end: the reply ends, the page goes on, and can be looked into."""
+    for value in STREAMED:
+        lines = f"data: {json.dumps(value)}\n\ndata: [DONE]\n\n"
+        talk.page.route("**/chat/completions", answering(lines))
+        talk.page.click("#new-chat")
+        talk.page.fill("#draft", "Nonsense?")
+        talk.page.press("#draft", "Enter")
+        talk.page.locator("article.assistant").wait_for(state="attached")
+        talk.ended()
+        talk.page.keyboard.press("Alt+i")
+        talk.page.locator(".piece").first.wait_for()
+        for place in range(talk.page.locator(".token").count()):
+            talk.page.locator(".token").nth(place).click()
+        talk.page.keyboard.press("Alt+i")
+        assert polluted(talk) == [], value
+        assert talk.faults == [], value
+        talk.page.unroute("**/chat/completions")
+    talk.page.reload()
+    talk.page.locator("article.assistant").wait_for(state="attached")
+    talk.ask("Sense?", "Yes.")
+    assert_unharmed(talk)
+
+
+def test_nonsense_about_prompts_and_models_does_no_harm(talk: Talk) -> None:
+    talk.ask("Look")
+    for value in EXPLAINED:
+        talk.page.route("**/explain", answering(json.dumps(value)))
+        talk.page.keyboard.press("Alt+i")
+        talk.page.locator(".stage", has_text="token by token").wait_for()
+        talk.page.locator("#inside .error", has_text="The server sent what cannot be read.").wait_for()
+        talk.page.keyboard.press("Alt+i")
+        talk.page.unroute("**/explain")
+        assert talk.faults == [], value
+    for value in LISTED:
+        talk.page.route("**/v1/models", answering(json.dumps(value)))
+        talk.page.reload()
+        talk.page.locator("article.user", has_text="Look").wait_for()
+        talk.page.keyboard.press("Alt+s")
+        talk.page.keyboard.press("Escape")
+        talk.page.unroute("**/v1/models")
+        assert talk.faults == [], value
+    talk.page.reload()
+    talk.page.locator("#model", has_text="scripted/model").wait_for()
+    assert_unharmed(talk)

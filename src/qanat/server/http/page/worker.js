@@ -7,7 +7,7 @@ const FILES = [
   "../",
   "icon.svg",
   "style.css",
-  ...["address", "api", "calculator", "code", "conversation", "defaults", "dialogs", "dom", "drafts", "early", "events", "growing", "inside", "keys", "main", "markdown", "marks", "math", "message", "notice", "offline", "portable", "preferences", "run", "safe", "search", "settings", "sidebar", "store", "theme", "thread", "title", "tools", "tree"].map((name) => `js/${name}.js`),
+  ...["address", "api", "calculator", "chunks", "code", "conversation", "defaults", "dialogs", "dom", "drafts", "early", "events", "growing", "inside", "keys", "main", "markdown", "marks", "math", "message", "notice", "offline", "portable", "preferences", "run", "safe", "search", "settings", "sidebar", "store", "theme", "thread", "title", "tools", "tree"].map((name) => `js/${name}.js`),
   ...["markdown-it.min.js", "purify.min.js", "highlight.min.js", "katex/katex.min.js", "katex/katex.min.css"].map((name) => `vendor/${name}`),
 ];
 const ROOT = new URL("../", self.location.href);

@@ -18,12 +18,21 @@ export class ApiError extends Error {
 /** The names of the model, its context and the defaults of chat requests. */
 export async function listModels() {
   const answer = await ask("v1/models");
-  return (await answer.json()).data;
+  const list = (await read(answer))?.data;
+  const models = (Array.isArray(list) ? list : []).filter((model) => typeof model?.id === "string");
+  if (!models.length) throw new ApiError("The server names no model.");
+  const whole = (value) => value === null || (Number.isInteger(value) && value > 0);
+  const object = (value) => (value && typeof value === "object" ? value : {});
+  return models.map(({ id, max_model_len, chat_defaults }) => ({
+    id,
+    max_model_len: whole(max_model_len) ? max_model_len : undefined,
+    chat_defaults: chat_defaults && { ...object(chat_defaults), sampling: object(chat_defaults.sampling), thinking_sampling: object(chat_defaults.thinking_sampling) },
+  }));
 }
 
 /** Every stage from these messages to token ids. */
 export async function explain(body, signal) {
-  return (await ask("explain", body, signal)).json();
+  return read(await ask("explain", body, signal));
 }
 
 /** The objects of a streamed reply. */
@@ -69,10 +78,18 @@ async function ask(path, body, signal) {
   return answer;
 }
 
+async function read(answer) {
+  try {
+    return await answer.json();
+  } catch {
+    throw new ApiError("The server sent what is no JSON.");
+  }
+}
+
 async function refusal(answer) {
   let told = {};
   try {
-    told = (await answer.json()).error ?? {};
+    told = (await answer.json())?.error ?? {};
   } catch {
     // A proxy's page, perhaps: its status has to do.
   }

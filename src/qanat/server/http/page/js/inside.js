@@ -27,8 +27,18 @@ export async function showInside(element, conversation) {
   element.replaceChildren(prompt, tokens);
   const [stages, trace] = await Promise.all([ask(path.slice(0, at), conversation.sentWith(reply) ?? conversation.data.settings), loadTrace(reply.id).catch(() => undefined)]);
   if (turn !== latest) return; // another one was asked for meanwhile
-  prompt.replaceChildren(...(stages instanceof Error ? [h("p", { class: "error", text: sentence(stages.message) })] : promptStages(stages)));
+  prompt.replaceChildren(...promptOrError(stages));
   tokens.replaceChildren(...replyStage(trace?.tokens, reply.greedy));
+}
+
+function promptOrError(stages) {
+  const error = (message) => [h("p", { class: "error", text: sentence(message) })];
+  if (stages instanceof Error) return error(stages.message);
+  try {
+    return promptStages(stages);
+  } catch {
+    return error("The server sent what cannot be read.");
+  }
 }
 
 async function ask(path, settings) {

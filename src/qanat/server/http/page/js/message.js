@@ -193,7 +193,7 @@ export class MessageView {
     const { error, finish } = this.message;
     this._end?.remove();
     this._end = null;
-    const told = error ? h("div", { class: "error", text: sentence(error) }) : FINISHES[finish] ? h("div", { class: "ended", text: FINISHES[finish] }) : null;
+    const told = error ? h("div", { class: "error", text: sentence(error) }) : Object.hasOwn(FINISHES, finish ?? "") ? h("div", { class: "ended", text: FINISHES[finish] }) : null;
     if (told) {
       this._end = told;
       this._foot.before(told);

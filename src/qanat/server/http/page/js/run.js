@@ -2,6 +2,7 @@
  * One reply in the making: the request, the stream, and what becomes of the message meanwhile.
  */
 import { streamChat } from "./api.js";
+import { readChunk } from "./chunks.js";
 import { sampling } from "./defaults.js";
 import { offeredTools } from "./tools.js";
 
@@ -54,7 +55,7 @@ export class Run {
   constructor(message, onChange) {
     this.message = message;
     this.trace = [];
-    /** {total, cache, processed} while the prompt is read. */
+    /** {total, processed} while the prompt is read. */
     this.progress = null;
     this.tokens = 0;
     this.begun = performance.now();
@@ -102,46 +103,41 @@ export class Run {
 
   _take(object) {
     const { message } = this;
-    message.model = object.model;
-    if (object.prompt_progress) this.progress = object.prompt_progress;
-    if (object.usage) {
-      const { prompt_tokens, completion_tokens, prompt_tokens_details, completion_tokens_details } = object.usage;
-      message.usage = {
-        prompt: prompt_tokens,
-        completion: completion_tokens,
-        cached: prompt_tokens_details?.cached_tokens ?? 0,
-        reasoning: completion_tokens_details?.reasoning_tokens ?? 0,
-      };
-      this.tokens = completion_tokens;
+    const { model, progress, usage, delta, tokens, finish } = readChunk(object);
+    message.model = model;
+    if (progress) this.progress = progress;
+    if (usage) {
+      message.usage = usage;
+      this.tokens = usage.completion;
     }
-    const choice = object.choices?.[0];
-    if (!choice) return;
+    if (!delta) return;
     if (this._firstAt === null) {
       this._firstAt = performance.now();
       this.progress = null;
       message.firstSeconds = this.elapsed;
     }
-    const tokens = choice.logprobs?.content;
     if (tokens) this.trace.push(...tokens);
-    this.tokens = tokens ? this.trace.length : this.tokens + (choice.finish_reason ? 0 : 1);
-    if (choice.delta) this._add(choice.delta);
-    if (choice.finish_reason) message.finish = choice.finish_reason;
+    this.tokens = tokens ? this.trace.length : this.tokens + (finish ? 0 : 1);
+    this._add(delta);
+    if (finish) message.finish = finish;
   }
 
-  _add(delta) {
+  _add({ reasoning, content, calls }) {
     const { message } = this;
-    if (delta.reasoning_content) {
+    if (reasoning) {
       this._thoughtAt ??= performance.now();
-      message.reasoning = (message.reasoning ?? "") + delta.reasoning_content;
+      message.reasoning = (message.reasoning ?? "") + reasoning;
     }
-    if (delta.content || delta.tool_calls) this._endThought();
-    if (delta.content) message.content += delta.content;
-    for (const piece of delta.tool_calls ?? []) {
+    if (content || calls.length) this._endThought();
+    message.content += content;
+    for (const { index, id, name, arguments: more } of calls) {
       message.calls ??= [];
-      const call = (message.calls[piece.index] ??= { id: "", name: "", arguments: "" });
-      if (piece.id) call.id = piece.id;
-      if (piece.function?.name) call.name = piece.function.name;
-      call.arguments += piece.function?.arguments ?? "";
+      // One after the other: a call that is left out would leave a hole.
+      if (index > message.calls.length) continue;
+      const call = (message.calls[index] ??= { id: "", name: "", arguments: "" });
+      if (id) call.id = id;
+      if (name) call.name = name;
+      call.arguments += more;
     }
   }
 
