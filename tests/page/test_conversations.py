@@ -258,8 +258,8 @@ def test_what_was_found_is_marked_and_in_sight(talk: Talk) -> None:
 IN_SIGHT = """(() => {
     const [range] = CSS.highlights.get('found');
     const {x, y, height} = range.getBoundingClientRect();
-    const shown = document.elementFromPoint(x + 1, y + height / 2);
-    return height > 0 && shown === range.startContainer.parentElement;
+    const there = document.elementFromPoint(x + 1, y + height / 2);
+    return height > 0 && there === range.startContainer.parentElement;
 })()"""
 
 

@@ -238,11 +238,22 @@ STREAMED: list[Any] = [
     *({"choices": [{"delta": {"reasoning_content": bad}}]} for bad in (5, ["x"], {"a": 1})),
     *({"choices": [{"delta": {"tool_calls": calls}}]} for calls in (5, "x", [None], [{}])),
     *(
-        {"choices": [{"delta": {"tool_calls": [{"index": index, "id": "polluted", "function": {"name": "x"}}]}}]}
+        {
+            "choices": [
+                {"delta": {"tool_calls": [{"index": index, "id": "polluted", "function": {"name": "x"}}]}}
+            ]
+        }
         for index in ("__proto__", "constructor", "length", -1, 0.5, 1e9, 4294967294, None)
     ),
-    {"choices": [{"delta": {"tool_calls": [{"index": 0, "id": 5, "function": {"name": {}, "arguments": 5}}]}}]},
-    *({"choices": [{"delta": {"content": "a"}, "logprobs": bad}]} for bad in (5, {"content": 5}, {"content": [None]})),
+    {
+        "choices": [
+            {"delta": {"tool_calls": [{"index": 0, "id": 5, "function": {"name": {}, "arguments": 5}}]}}
+        ]
+    },
+    *(
+        {"choices": [{"delta": {"content": "a"}, "logprobs": bad}]}
+        for bad in (5, {"content": 5}, {"content": [None]})
+    ),
     *(
         {"choices": [{"delta": {"content": "a"}, "logprobs": {"content": [token]}}]}
         for token in (
@@ -256,8 +267,21 @@ STREAMED: list[Any] = [
 ]
 """Objects of a stream that no server of ours sends."""
 EXPLAINED: list[Any] = [
-    *(None, 5, "x", [], {}, {"stretches": 5}, {"prompt": 5, "stretches": [None], "tokens": 5, "vocabulary": {}}),
-    {"prompt": "", "stretches": [{"added_token": None, "pieces": [{"text": 5}]}], "tokens": [], "vocabulary": "x"},
+    *(
+        None,
+        5,
+        "x",
+        [],
+        {},
+        {"stretches": 5},
+        {"prompt": 5, "stretches": [None], "tokens": 5, "vocabulary": {}},
+    ),
+    {
+        "prompt": "",
+        "stretches": [{"added_token": None, "pieces": [{"text": 5}]}],
+        "tokens": [],
+        "vocabulary": "x",
+    },
 ]
 LISTED: list[Any] = [
     *(None, 5, {}, {"data": 5}, {"data": [None]}, {"data": [5]}, {"data": [{}]}, {"data": []}),
@@ -321,4 +345,39 @@ def test_nonsense_about_prompts_and_models_does_no_harm(talk: Talk) -> None:
         assert talk.faults == [], value
     talk.page.reload()
     talk.page.locator("#model", has_text="scripted/model").wait_for()
+    assert_unharmed(talk)
+
+
+def test_names_and_numbers_of_a_file_are_no_more_than_that(talk: Talk) -> None:
+    """What every object has a member for, numbers beyond all bounds, and times far away."""
+    proto = '{"__proto__": {"temperature": 1, "pwned": 1}, "constructor": 5, "temperature": 99, "top_k": 3}'
+    for name in ("constructor", "__proto__", "toString", "hasOwnProperty"):
+        numbers = (
+            '"usage": {"prompt": 1e308, "completion": 9e14, "__proto__": {"pwned": 1}}, "seconds": 5e-324'
+        )
+        message = (
+            f'{{"role": "assistant", "content": "by `{name}`", "parent": null,'
+            f' "finish": "{name}", "model": "{name}",'
+            f' "calls": [{{"id": "{name}", "name": "{name}", "arguments": "{name}"}}],'
+            f' "__proto__": {{"error": "pwned"}}, "settings": {proto}, {numbers}, "created": 9e14}}'
+        )
+        file = bundle(updated=9e14, created=-1)
+        text = json.dumps(file).replace('"messages": []', f'"messages": [{message}], "settings": {proto}')
+        importing(talk, text)
+        talk.page.locator("article", has_text=f"by {name}").wait_for()
+        assert talk.page.locator(".ended, article .error").count() == 0
+        assert "native code" not in talk.page.inner_text("body")
+        assert "pwned" not in talk.page.inner_text("body")
+        [kept] = talk.page.evaluate(
+            """async () => {
+                const {loadMessages} = await import('/page/js/store.js');
+                return loadMessages(location.hash.slice(1));
+            }"""
+        )
+        assert set(kept["settings"]) == {"system", "model", "thinking", "tools", "calculator", "top_k"}
+        talk.page.fill(".call textarea", name)
+        talk.page.keyboard.press("Enter")
+        talk.ended()
+    assert polluted(talk) == []
+    assert talk.page.evaluate("({}).pwned") is None
     assert_unharmed(talk)
