@@ -96,7 +96,7 @@ export function openSettings({ settings, models, preferences, onChange, onPrefer
     event.preventDefault();
     done();
   };
-  dialog.onclose = done;
+  dialog.onclose = () => dialog.open || done(); // it is told late: it may be open again
   dialog.showModal();
 }
 
