@@ -57,10 +57,14 @@ class Talk:
         return self.page.locator("article.assistant .body").last
 
     def questions(self) -> list[str]:
-        return list(self.page.locator("article.user .body").all_inner_texts())
+        return self._texts("article.user .body")
 
     def replies(self) -> list[str]:
-        return list(self.page.locator("article.assistant .body").all_inner_texts())
+        return self._texts("article.assistant .body")
+
+    def _texts(self, selector: str) -> list[str]:
+        # Not the inner text, which is empty until the browser has laid a message out.
+        return [text.strip() for text in self.page.locator(selector).all_text_contents()]
 
     def sent(self) -> list[dict[str, Any]]:
         """The messages of the last request, as role and content."""
