@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from typing import Any
 
 import jsonschema
@@ -15,6 +16,7 @@ from qanat.engine.reply import Reply
 from qanat.engine.sampling_params import SamplingParams
 from qanat.engine.structure import Structure
 from qanat.errors import GrammarError, RequestError
+from qanat.text.dialects.call_grammar import call_list
 from tests.engine.tiny import scripted, write_tiny
 from tests.json_schemas import random_schema, violation
 
@@ -341,6 +343,51 @@ def test_strict_is_refused_where_the_schema_could_be_broken(
 ) -> None:
     with pytest.raises(GrammarError, match=f"the tool 'a': .*{message}"):
         accepts(llm, schema, "", root=root, strict=True)
+
+
+def nested(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "integer"}
+    for _ in range(levels):
+        schema = {"type": "array", "items": schema}
+    return schema
+
+
+TEN_TIMES = {f"a{i}": {"anyOf": [{"$ref": f"#/$defs/a{i + 1}"}] * 10} for i in range(20)}
+LISTS = {f"p{i}": {"type": "array", "items": {"$ref": "#/$defs/d0"}} for i in range(200)}
+
+
+@pytest.mark.parametrize(
+    ("properties", "definitions", "message"),
+    [
+        (
+            {"x": {"$ref": "#/$defs/a0"}},
+            {**TEN_TIMES, "a20": {"type": "string"}},
+            "alternatives and references",
+        ),
+        ({"x": {"enum": ["a" * 60 + str(i) for i in range(1200)]}}, {}, "characters of JSON"),
+        (LISTS, {f"d{i}": {"type": "integer", "maximum": i} for i in range(1000)}, "too large together"),
+        ({"x": nested(3000)}, {}, "are no JSON"),
+        ({"x": {"enum": {1, 2}}}, {}, "are no JSON"),
+    ],
+    ids=range(5),
+)
+def test_a_tool_that_would_take_endless_work_is_refused_at_once(
+    properties: dict[str, Any], definitions: dict[str, Any], message: str
+) -> None:
+    tools = [tool("a", properties, ["x"] if "x" in properties else [])]
+    tools[0]["function"]["parameters"]["$defs"] = definitions
+    begin = time.thread_time()
+    with pytest.raises(GrammarError, match=message):
+        call_list(tools, json.dumps, many=True)
+    assert time.thread_time() - begin < 2
+
+
+def test_an_enumeration_of_thousands_is_written_in_time() -> None:
+    begin = time.thread_time()
+    assert "v4999" in call_list(
+        [tool("a", {"x": {"enum": [f"v{i}" for i in range(5000)]}})], json.dumps, many=True
+    )
+    assert time.thread_time() - begin < 1
 
 
 def test_random_tools_are_called_as_their_schemas_say(llm: LLM) -> None:

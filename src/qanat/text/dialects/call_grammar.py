@@ -8,19 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from qanat.errors import GrammarError
-from qanat.text.dialects.argument_forms import (
-    VALUE_END,
-    Form,
-    Literal,
-    Pattern,
-    Text,
-    argument_forms,
-)
+from qanat.text.dialects.argument_forms import ArgumentForms, Form, Literal, Pattern, Text
 from qanat.text.dialects.argument_types import ArgumentTypes
+from qanat.text.dialects.embedded_json import VALUE_END
 from qanat.text.dialects.schema_bounds import check_bounds
 
 __all__ = ["CALL", "JSON_BLANKS", "call_body", "call_list"]
@@ -30,6 +24,10 @@ _CALL_END = "</tool_call>"
 
 _MOST_NAME = 256
 """Characters of a name: whoever reads a call looks no further for its end."""
+MOST_SCHEMA = 1 << 16
+"""Characters of the schema of one tool."""
+MOST_GRAMMAR = 1 << 20
+"""Characters of the grammar of all tools; definitions stand in it once for each parameter with JSON."""
 _PARAMETERS = frozenset({"type", "properties", "required", "additionalProperties", "$defs", "definitions"})
 _SILENT = frozenset({"title", "description", "$schema", "$id", "$comment", "examples", "default", "strict"})
 JSON_BLANKS = r"( |\n {0,32})?"
@@ -74,26 +72,37 @@ def _body(tools: Sequence[dict[str, Any]], tag: Tag) -> str:
     types = ArgumentTypes(tools)
     names = [f"f{place}" for place in range(len(tools))]
     lines = [f'body: "\\n<function=" ({" | ".join(names)}) "</function>\\n" {tag(_CALL_END)}']
+    size = 0
     for name, tool in zip(names, tools, strict=True):
-        lines += _function(name, tool.get("function", tool), types)
+        for line in _function(name, tool.get("function", tool), types):
+            lines.append(line)
+            size += len(line)
+            if size > MOST_GRAMMAR:
+                raise GrammarError("the schemas of the tools are too large together: offer fewer")
     return "\n".join([*lines, ""])
 
 
-def _function(rule: str, function: Mapping[str, Any], types: ArgumentTypes) -> Iterable[str]:
+def _function(rule: str, function: Mapping[str, Any], types: ArgumentTypes) -> Iterator[str]:
     """The rules of one function: its name and its parameters."""
     name = function.get("name")
     if not isinstance(name, str) or not _writable(name):
         raise GrammarError(f"a tool is called {_shown(name)}, which cannot be written in a call")
     try:
-        return _parameters(rule, name, function, types)
+        yield from _parameters(rule, name, function, types)
     except GrammarError as error:
         raise GrammarError(f"the tool {_shown(name)}: {error}") from None
 
 
-def _parameters(rule: str, name: str, function: Mapping[str, Any], types: ArgumentTypes) -> Iterable[str]:
+def _parameters(rule: str, name: str, function: Mapping[str, Any], types: ArgumentTypes) -> Iterator[str]:
     schema = function.get("parameters") or {}
     if not isinstance(schema, Mapping):
         raise GrammarError("`parameters` must be an object")
+    try:
+        size = len(json.dumps(schema))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise GrammarError(f"its `parameters` are no JSON: {error}") from None
+    if size > MOST_SCHEMA:
+        raise GrammarError(f"its `parameters` have {size} characters of JSON; {MOST_SCHEMA} are the most")
     check_bounds(schema)
     unkept = next((key for key in schema if key not in _PARAMETERS | _SILENT), None)
     if unkept is not None:
@@ -105,18 +114,18 @@ def _parameters(rule: str, name: str, function: Mapping[str, Any], types: Argume
     if missing is not None:
         raise GrammarError(f"{_shown(missing)} is required, but is not among its properties")
     parts = [_quoted(name + ">\n")]
-    rules: list[str] = []
+    written = ArgumentForms(schema, strict=bool(function.get("strict")))
     for place, (key, value) in enumerate(properties.items()):
         if not _writable(key):
             raise GrammarError(f"it has a parameter {_shown(key)}, which cannot be written in a call")
         own = f"{rule}p{place}"
         parts.append(own if key in required else f"{own}?")
         try:
-            forms = argument_forms(value, schema, types.of(name, key), strict=bool(function.get("strict")))
+            forms = written.of(value, types.of(name, key))
         except GrammarError as error:
             raise GrammarError(f"its parameter {_shown(key)}: {error}") from None
-        rules += _argument(own, key, forms)
-    return [f"{rule}: {' '.join(parts)}", *rules]
+        yield from _argument(own, key, forms)
+    yield f"{rule}: {' '.join(parts)}"
 
 
 def _argument(rule: str, key: str, forms: Sequence[Form]) -> Iterable[str]:
