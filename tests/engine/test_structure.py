@@ -7,6 +7,7 @@ import re
 import subprocess
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -154,6 +155,24 @@ def test_what_is_a_foregone_conclusion_takes_no_step_and_changes_nothing(llm: LL
         assert replies[0].text == replies[1].text
         fewer += steps[0] < 0.7 * steps[1]
     assert fewer == 6
+
+
+def test_figures_count_tokens_that_took_no_step(tmp_path: Path) -> None:
+    llm = LLM(write_tiny(tmp_path, max_position_embeddings=3000), max_batch=4, snapshots=0)
+    prompts = [[5] * 40, [7] * 30, [9] * 20]
+    form = Structure.regex("a very long text without any choice at all, and then [a-z]{3} ends it")
+    replies = llm.generate(
+        prompts, [drawn(form, 1), drawn(form, 2), drawn(None, 3, max_tokens=12, ignore_eos=True)]
+    )
+    stats = llm.stats()
+    written = sum(len(reply.token_ids) for reply in replies)
+    assert stats.output_tokens == written
+    assert stats.prompt_tokens == 90
+    assert (sum(stats.first_token.counts), sum(stats.next_token.counts)) == (3, written - 3)
+    steps = llm.steps()
+    assert sum(step.chosen for step in steps) == written
+    computed = sum(step.prompt_tokens + step.decoded for step in steps)
+    assert written - 3 * 20 <= computed - 90 < written  # the last tokens of a reply need not be computed
 
 
 def test_tokens_that_are_no_choice_count_towards_the_limit(llm: LLM) -> None:

@@ -25,13 +25,17 @@ class Work:
     """The next `count` known tokens of a sequence.
 
     chooses: whether these are its last known tokens, so that the next one is chosen after this step.
+    fresh: tokens of the reply among these that were never computed before.
     output_rows: those of these tokens whose logits are wanted, ascending; `sampling_rows` says what for.
     """
 
     def __init__(self, sequence: Sequence, count: int) -> None:
         self.sequence = sequence
         self.count = count
-        self.chooses = sequence.computed + count == sequence.length
+        end = sequence.computed + count
+        self.chooses = end == sequence.length
+        self.fresh = max(0, end - max(sequence.computed, sequence.prompt_len, sequence.reached))
+        self._output_len = sequence.output_len
         self.scored = sequence.scored(count)
         self.output_rows = [*self.scored, count - 1] if self.chooses else [*self.scored]
 
@@ -39,6 +43,16 @@ class Work:
         """What is asked about each of the output rows."""
         rows = [self.sequence.prompt_row(row) for row in self.scored]
         return [*rows, self.sequence.sampling_row()] if self.chooses else rows
+
+    @property
+    def written(self) -> int:
+        """Tokens that the reply has gained by it."""
+        return self.sequence.output_len - self._output_len
+
+    @property
+    def begins(self) -> bool:
+        """Whether the first of the reply is among them."""
+        return self.written > 0 and not self._output_len
 
     def take(self, choices: Iterator[Choice | QanatError]) -> None:
         """The output rows' choices, one after the other, go to the sequence; an error ends it."""

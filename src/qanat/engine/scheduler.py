@@ -249,10 +249,10 @@ class Scheduler:
     def _note_tokens(self, work: list[Work]) -> None:
         now = time.perf_counter()
         for w in work:
-            s = w.sequence
-            if w.chooses and s.error is None:
-                self._log.token(now - s.latest, first=s.output_len == 1)
-                s.latest = now
+            for place in range(w.written):  # those behind the first came with it
+                waited = 0.0 if place else now - w.sequence.latest
+                self._log.token(waited, first=w.begins and not place)
+            w.sequence.latest = now if w.written else w.sequence.latest
 
     def _admit(self) -> None:
         with self._changed:  # other threads submit meanwhile

@@ -97,6 +97,7 @@ class Sequence:
         self._tokens = np.array(prompt + [0] * 16, np.int32)
         self.length = len(prompt)  # tokens known: prompt and output
         self.computed = 0  # tokens that the state holds
+        self.reached = 0  # the most that it ever held
         self.prompt_choices: list[Choice] = []  # if asked for: of the prompt's tokens from the second on
         self.pieces: deque[Piece] = deque()
         self.finish_reason: FinishReason | None = None
@@ -144,6 +145,7 @@ class Sequence:
     def advance(self, count: int) -> None:
         """The state holds `count` more of the known tokens."""
         self.computed += count
+        self.reached = max(self.reached, self.computed)
         if self.tells_progress and not self.output_len:
             self.notify()
 

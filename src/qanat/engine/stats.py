@@ -32,9 +32,9 @@ class StepRecord(NamedTuple):
     prompt_tokens: int
     """Computed in this step, of prompts (and of replies that are computed again after a preemption)."""
     decoded: int
-    """Sequences that computed one token of their reply."""
+    """Tokens of replies, computed for the first time: one of each sequence, or several without a choice."""
     chosen: int
-    """Tokens that were chosen."""
+    """Tokens that the replies gained."""
     scheduling: float
     """Admission, sharing out, laying out the batch, snapshots."""
     computing: float

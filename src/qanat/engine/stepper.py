@@ -63,7 +63,7 @@ class Stepper:
         looked_up = time.perf_counter()
         choices = self._choose(out.logits, rows) if rows else []
         sampled = time.perf_counter()
-        decoded = sum(w.count == 1 and w.sequence.output_len > 0 for w in work)
+        decoded = sum(w.fresh for w in work)
         each = iter(choices)
         for w in work:
             w.take(each)
@@ -73,7 +73,7 @@ class Stepper:
             waiting=waiting,
             prompt_tokens=len(batch.tokens) - decoded,
             decoded=decoded,
-            chosen=sum(w.chooses and w.sequence.error is None for w in work),
+            chosen=sum(w.written for w in work),
             scheduling=laid_out - begin + looked_up - computed,
             computing=computed - laid_out,
             sampling=sampled - looked_up,
